@@ -1,0 +1,62 @@
+# Every target builds what it needs first, so `make up` and `make test` work on a fresh machine.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help up test unit e2e check format bench docs lock proto clean
+
+help: ## List the targets
+	@grep -E '^[a-zA-Z.]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv: $(STAMP) ## Build the virtual environment from the lock file
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Outrigger needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $(STAMP)
+
+up: $(STAMP) ## Run the whole mesh on this machine (Ctrl-C stops it)
+	$(BIN)/outrigger up $(ARGS)
+
+test: $(STAMP) ## Run every test: unit, contract, end to end
+	$(BIN)/python -m pytest $(ARGS)
+
+unit: $(STAMP) ## Run only the tests that need no process
+	$(BIN)/python -m pytest tests/unit $(ARGS)
+
+e2e: $(STAMP) ## Run only the tests against the real Envoy
+	$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+check: $(STAMP) ## Lint, types, import layers, tests mirror sources
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/mirror.py
+
+format: $(STAMP) ## Format and fix what the linter can fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Measure against the no-op floor (and the rivals that are installed)
+	$(BIN)/python -m tests.bench $(ARGS)
+
+docs: $(STAMP) ## Regenerate the generated pages and run every example in docs/
+	$(BIN)/python -m pytest tests/e2e/test_docs.py $(ARGS)
+
+lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade pyproject.toml --extra dev --python-version 3.11 \
+	  --no-emit-index-url --no-header --output-file requirements.lock
+
+proto: $(STAMP) ## Regenerate the push stream's stubs
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
+	  ext_proc/contract/push.proto
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
