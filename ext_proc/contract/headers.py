@@ -1,0 +1,26 @@
+"""The names of the headers we read and write, each once, lower-case."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "x-outrigger-"
+
+# In, from the application. Any other inbound x-outrigger-* is stripped by Envoy.
+TIER: Final = "x-outrigger-tier"
+SESSION: Final = "x-outrigger-session"
+CACHE: Final = "x-outrigger-cache"  # out too
+INBOUND: Final = (TIER, SESSION, CACHE)
+
+# Out, to the application.
+MODEL: Final = "x-outrigger-model"
+VERSION: Final = "x-outrigger-version"
+BACKEND: Final = "x-outrigger-backend"
+BATCH: Final = "x-outrigger-batch"
+ERROR: Final = "x-outrigger-error"
+REQUEST_ID: Final = "x-request-id"
+
+# Inside only, from the processor to Envoy's route table.
+ROUTE: Final = "x-outrigger-route"
+
+CONSUMER_KEY_PREFIX: Final = "ork_"

@@ -1,0 +1,148 @@
+"""Field-by-field policy precedence: which setting is in force for one model and tier (pure).
+
+The most specific target that sets a field wins: an exact name beats a prefix pattern (`gpt-4*`; a longer
+prefix beats a shorter one), which beats `*`; models are compared first, then tiers, then workloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+from ext_proc.contract.snapshot import PolicyLayer, Setting
+
+Rank = tuple[int, int]
+T = TypeVar("T")
+EXACT = 2
+PREFIX = 1
+ANY = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """Whether and how answers are kept. Sizes are per processor."""
+
+    enabled: bool = False
+    ttl_ms: int = 86_400_000
+    scope: str = "tenant"
+    memory_entries: int = 10_000
+    memory_bytes: int = 64 * 1024 * 1024
+    max_temperature: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """`attempts` is the total of tries. `retry_on` holds connect, reset, 5xx and single status codes."""
+
+    attempts: int = 3
+    base_ms: int = 1_000
+    max_ms: int = 8_000
+    retry_on: tuple[str, ...] = ("connect", "reset", "429", "5xx")
+    budget: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPolicy:
+    """How long one request may wait for a cooling provider."""
+
+    max_ms: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A cap and a default for one request parameter; None leaves it alone."""
+
+    max: float | None = None
+    default: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPolicy:
+    """Bounds per request parameter, and parameters that are refused."""
+
+    temperature: Bound = Bound()
+    top_p: Bound = Bound()
+    max_tokens: Bound = Bound()
+    n: Bound = Bound()
+    forbid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Every setting in force for one model and tier of this workload. Defaults change no answer."""
+
+    unknown_models: str = "pass"
+    require_consumer: bool = False
+    cache: CachePolicy = CachePolicy()
+    retry: RetryPolicy = RetryPolicy()
+    hold: HoldPolicy = HoldPolicy()
+    parameters: ParameterPolicy = ParameterPolicy()
+
+
+DEFAULTS = Policy()
+
+
+def rank(patterns: Iterable[str], name: str) -> Rank | None:
+    """Return how specifically `patterns` name `name`, or None when they do not match it.
+
+    (2, 0) is an exact name, (1, n) a prefix pattern of n characters, (0, 0) is `*`.
+    """
+    best: Rank | None = None
+    for pattern in patterns:
+        if pattern == "*":
+            found: Rank = (ANY, 0)
+        elif pattern.endswith("*"):
+            if not name.startswith(pattern[:-1]):
+                continue
+            found = (PREFIX, len(pattern) - 1)
+        elif pattern == name:
+            found = (EXACT, 0)
+        else:
+            continue
+        if best is None or found > best:
+            best = found
+    return best
+
+
+def settings_in_force(
+    layers: Iterable[PolicyLayer], model: str, tier: str
+) -> dict[str, tuple[Setting, str]]:
+    """Return each setting that some Policy makes for `model` and `tier`, with the Policy's name.
+
+    `model` is a Model's name or the name a caller invented; `tier` is "" for a caller without one.
+    """
+    ranked: list[tuple[tuple[Rank, Rank, Rank], PolicyLayer]] = []
+    for layer in layers:
+        model_rank, tier_rank = rank(layer.models, model), rank(layer.tiers, tier)
+        if model_rank is not None and tier_rank is not None:
+            ranked.append(((model_rank, tier_rank, layer.workload_rank), layer))
+    ranked.sort(key=lambda item: item[0])
+    return {name: (value, layer.name) for _, layer in ranked for name, value in layer.settings.items()}
+
+
+def resolve_policy(layers: Iterable[PolicyLayer], model: str, tier: str) -> Policy:
+    """Return the Policy in force for `model` and `tier`.
+
+    Settings are flat: `cache.ttl_ms`, `parameters.temperature.max`. Names that this version of the data
+    plane does not know are left out, so an older sidecar lives with a newer control plane.
+    """
+    tree: dict[str, Any] = {}
+    for name, (value, _) in settings_in_force(layers, model, tier).items():
+        node = tree
+        *parents, leaf = name.split(".")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = tuple(value) if isinstance(value, list) else value
+    return _overlay(DEFAULTS, tree)
+
+
+def _overlay(base: T, tree: Mapping[str, Any]) -> T:
+    changes: dict[str, Any] = {}
+    for item in fields(base):  # type: ignore[arg-type]
+        if item.name in tree:
+            value = tree[item.name]
+            changes[item.name] = (
+                _overlay(getattr(base, item.name), value) if isinstance(value, Mapping) else value
+            )
+    return replace(base, **changes) if changes else base  # type: ignore[type-var]

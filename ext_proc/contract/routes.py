@@ -1,0 +1,77 @@
+"""Route ids: how the processor names what the agent renders (pure, shared by both so that they agree).
+
+A route id stands for one Envoy route: a Backend as it is configured, a retry policy, and the shape of the
+call. It is derived from content: a Backend that changes gets new ids and a new cluster, so requests decided
+by the old snapshot still find the old ones (make before break).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from ext_proc.contract.policies import HoldPolicy, RetryPolicy, resolve_policy
+from ext_proc.contract.snapshot import Backend, Snapshot
+
+
+class CallShape(StrEnum):
+    """How a call's time limits and retries are laid out.
+
+    JSON: one time limit over all tries. STREAM: no limit on the whole, one on each try's first byte.
+    RAW: a path of the API that we do not parse; its body is not held, so only a refused connection is
+    tried again.
+    """
+
+    JSON = "json"
+    STREAM = "stream"
+    RAW = "raw"
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:10]
+
+
+@lru_cache(maxsize=4096)
+def cluster_name(backend: Backend) -> str:
+    """Return the name of the Envoy cluster for `backend` as it is configured now."""
+    return f"{backend.name}.{_digest(backend)}"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTerms:
+    """The part of a Policy that Envoy itself carries out: how to retry, and how long a retry may be held."""
+
+    retry: RetryPolicy = RetryPolicy()
+    hold: HoldPolicy = HoldPolicy()
+
+
+@lru_cache(maxsize=16384)
+def route_id(backend: Backend, terms: RouteTerms, shape: CallShape) -> str:
+    """Return the value of `x-outrigger-route` for this combination."""
+    return f"{backend.name}.{shape}.{_digest(backend, terms)}"
+
+
+def terms_in_use(snapshot: Snapshot) -> Iterator[RouteTerms]:
+    """Yield the terms that some request under `snapshot` may get, each once.
+
+    Enumerates one representative per pattern that Policies name, beside the configured names: prefix
+    patterns are nested, so a prefix itself stands for all names that match it and nothing longer.
+    """
+    layers = [
+        layer
+        for layer in snapshot.policies
+        if any(name.startswith(("retry.", "hold.")) for name in layer.settings)
+    ]
+    models = {"", *snapshot.models, *(name.rstrip("*") for layer in layers for name in layer.models)}
+    tiers = {"", *snapshot.tiers, *(name.rstrip("*") for layer in layers for name in layer.tiers)}
+    seen: set[RouteTerms] = set()
+    for model in sorted(models) if layers else [""]:
+        for tier in sorted(tiers) if layers else [""]:
+            policy = resolve_policy(layers, model, tier)
+            terms = RouteTerms(policy.retry, policy.hold)
+            if terms not in seen:
+                seen.add(terms)
+                yield terms

@@ -1,0 +1,168 @@
+"""The policy of one workload, compiled: what the control plane pushes and the data plane obeys.
+
+Frozen slotted dataclasses inside; pydantic reads and writes the wire form (JSON) at the edge. Durations
+are whole milliseconds. Nothing secret is in here: credentials are references that the agent resolves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+Protocol = Literal["openai", "azure-openai"]
+HttpVersion = Literal["auto", "1.1", "2"]
+Setting = bool | int | float | str | tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRef:
+    """Where a provider's key is found. `name` is a variable, a path or a Secret's name (with its `key`)."""
+
+    kind: Literal["env", "file", "secret"]
+    name: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What the provider allows; None is no known limit."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Layered time limits: to connect, for all tries of a JSON call, between two bytes of a stream."""
+
+    connect_ms: int = 5_000
+    request_ms: int = 25_000
+    stream_idle_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One provider endpoint: one Envoy cluster. `url` has no trailing slash and keeps its base path."""
+
+    name: str
+    url: str
+    protocol: Protocol = "openai"
+    api_version: str | None = None
+    credential: CredentialRef | None = None
+    quota: Quota = Quota()
+    timeouts: Timeouts = Timeouts()
+    http: HttpVersion = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a Model. `weight` is as configured; all weights of a Model sum to more than 0."""
+
+    name: str
+    backend: str
+    upstream_model: str
+    weight: float = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """Serve `model` instead, for callers that match every condition given (`user_agent` is a glob)."""
+
+    model: str
+    user_agent: str | None = None
+    tier: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What applications ask for by name."""
+
+    name: str
+    versions: tuple[Version, ...]
+    degrade: tuple[Degrade, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A class of callers. `match_headers` (lower-case names) put a caller without a Consumer into it."""
+
+    name: str
+    match_headers: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A known caller."""
+
+    name: str
+    tenant: str
+    tier: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLayer:
+    """One Policy as written: its target and only the fields it sets, flat (`cache.ttl_ms`: 1000).
+
+    `workload_rank` says how specifically it named this workload (see `policies.rank`); Policies for
+    other workloads are not in the snapshot.
+    """
+
+    name: str
+    models: tuple[str, ...] = ("*",)
+    tiers: tuple[str, ...] = ("*",)
+    workload_rank: tuple[int, int] = (0, 0)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole policy of one workload.
+
+    `aliases` maps every alias to its Model's name. `consumer_keys` maps the SHA-256 (hex) of a Consumer
+    key to the Consumer's name. `default_backend` is where requests go that the processor cannot place.
+    """
+
+    version: str
+    revision: int = 0
+    workload: str = "default"
+    fail_open: bool = True
+    default_backend: str | None = None
+    backends: Mapping[str, Backend] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    tiers: Mapping[str, Tier] = field(default_factory=dict)
+    consumers: Mapping[str, Consumer] = field(default_factory=dict)
+    consumer_keys: Mapping[str, str] = field(default_factory=dict)
+    policies: tuple[PolicyLayer, ...] = ()
+
+
+_ADAPTER: TypeAdapter[Snapshot] = TypeAdapter(Snapshot)
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Return the wire form of `snapshot`: JSON, UTF-8."""
+    return _ADAPTER.dump_json(snapshot)
+
+
+def decode(content: bytes) -> Snapshot:
+    """Read the wire form back.
+
+    Raises:
+        ValueError: `content` is no snapshot (pydantic's ValidationError names the place).
+    """
+    return _ADAPTER.validate_json(content)
+
+
+def content_version(snapshot: Snapshot) -> str:
+    """Return the version that this content should carry: `r<revision>-<digest>`.
+
+    Two snapshots with the same content and revision have the same version, whoever compiles them.
+    """
+    blank = _ADAPTER.dump_json(snapshot, exclude={"version"})
+    return f"r{snapshot.revision}-{hashlib.sha256(blank).hexdigest()[:12]}"

@@ -1,0 +1,22 @@
+"""What the processor tells the agent about an exchange, through Envoy's dynamic metadata and access log.
+
+The processor writes a struct under `NAMESPACE`; Envoy copies it into the access-log entry that it streams
+to the agent; the agent counts. So each request is counted once, even when the processor died under it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAMESPACE: Final = "outrigger"
+
+MODEL: Final = "model"  # the Model's name; absent when no Model is configured by that name
+VERSION: Final = "version"
+BACKEND: Final = "backend"  # where it was sent first
+OPERATION: Final = "operation"  # chat | text_completion | embeddings (OTel gen_ai.operation.name)
+CACHE: Final = "cache"  # hit | miss | bypass
+TIER: Final = "tier"  # the Tier's name; absent without one
+STREAM: Final = "stream"  # true when the caller asked for a stream
+INPUT_TOKENS: Final = "input_tokens"
+OUTPUT_TOKENS: Final = "output_tokens"
+ESTIMATED: Final = "estimated"  # true when the token numbers are an estimate
