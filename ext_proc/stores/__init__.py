@@ -1,0 +1,1 @@
+"""Where answers are kept, behind Protocols that belong to the stages."""

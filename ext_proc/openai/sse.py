@@ -1,0 +1,148 @@
+"""Server-sent events in bytes: an incremental parser and an encoder (pure).
+
+Follows the WHATWG HTML standard, section 9.2.6 (https://html.spec.whatwg.org/multipage/server-sent-events.html),
+without decoding: a character cut between two chunks is never looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+DONE: Final = b"[DONE]"
+MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class EventTooLarge(ValueError):
+    """One event is larger than the parser was allowed to hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. `event` is b"" for the default type; `id` is the last one of the stream so far."""
+
+    data: bytes
+    event: bytes = b""
+    id: bytes = b""
+    retry_ms: int | None = None
+
+
+class EventParser:
+    """Cuts a byte stream into events, whatever the chunks.
+
+    Holds at most `max_event_bytes` of one unfinished event. An event that the stream's end cuts off is
+    dropped, as the standard asks.
+    """
+
+    __slots__ = (
+        "_data",
+        "_event",
+        "_held",
+        "_id",
+        "_max",
+        "_retry_ms",
+        "_seen_field",
+        "_skip_lf",
+        "_start",
+        "_tail",
+    )
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._tail: list[bytes] = []  # pieces of a line whose end has not come
+        self._held = 0  # bytes in _tail and _data
+        self._data: list[bytes] = []
+        self._event = b""
+        self._id = b""
+        self._retry_ms: int | None = None
+        self._start = True  # no byte but a part of a byte order mark has come
+        self._skip_lf = False  # the last chunk ended in CR: a LF that comes next belongs to it
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the stream, if it ended now, would cut an event off."""
+        return bool(self._tail or self._data or self._event)
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that `chunk` completes.
+
+        Raises:
+            EventTooLarge: the parser cannot go on.
+        """
+        if self._start:
+            chunk = b"".join([*self._tail, chunk])
+            self._tail.clear()
+            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+                self._tail = [chunk] if chunk else []
+                self._held = len(chunk)
+                return []
+            self._start = False
+            self._held = 0
+            chunk = chunk.removeprefix(_BOM)
+        if self._skip_lf and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._skip_lf = False
+        if not chunk:
+            return []
+        self._skip_lf = chunk.endswith(b"\r")
+        lines = chunk.splitlines()
+        rest = b"" if chunk.endswith((b"\n", b"\r")) else lines.pop()
+        events: list[Event] = []
+        for line in lines:
+            whole = line
+            if self._tail:
+                self._held -= sum(map(len, self._tail))
+                whole = b"".join([*self._tail, line])
+                self._tail.clear()
+            if whole:
+                self._field(whole)
+            else:
+                self._dispatch(events)
+        if rest:
+            self._tail.append(rest)
+            self._hold(len(rest))
+        return events
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > self._max:
+            raise EventTooLarge(f"an event holds more than {self._max} bytes")
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._hold(len(value) + 1)
+        elif name == b"event":
+            self._event = value
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value
+        elif name == b"retry" and value.isdigit() and len(value) <= 18:
+            self._retry_ms = int(value)
+
+    def _dispatch(self, events: list[Event]) -> None:
+        if self._data:
+            events.append(Event(b"\n".join(self._data), self._event, self._id, self._retry_ms))
+            self._data.clear()
+        self._held = 0
+        self._event = b""
+        self._retry_ms = None
+
+
+def encode_event(
+    data: bytes, *, event: bytes = b"", id: bytes | None = None, retry_ms: int | None = None
+) -> bytes:
+    """Return one event as bytes. Line ends in `data` (LF, CRLF, CR) begin a new data line each."""
+    lines = []
+    if event:
+        lines.append(b"event: " + event)
+    if id is not None:
+        lines.append(b"id: " + id)
+    if retry_ms is not None:
+        lines.append(b"retry: %d" % retry_ms)
+    pieces = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    lines.extend(b"data: " + piece for piece in pieces)
+    return b"\n".join(lines) + b"\n\n"
