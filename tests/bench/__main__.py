@@ -1,0 +1,90 @@
+"""`python -m tests.bench [--quick] [--only ROW]…`: measure, print the table, keep it as JSON in `.bench/`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import rivals
+from tests.bench.lab import Lab
+from tests.bench.load import LoadFailed, ensure_wrk
+from tests.bench.measure import Bench, Effort, Row
+
+ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
+MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
+
+
+def main() -> int:
+    """Run the bench. The exit status is 1 when a promise is not kept."""
+    options = _options()
+    console = Console(width=140 if not sys.stdout.isatty() else None)
+    try:
+        ensure_wrk()
+        if options.rivals:
+            rivals.install()
+    except LoadFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    effort = Effort.quick() if options.quick else Effort.full()
+    chosen = options.only or ROWS
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="ob-") as folder:
+        with Lab(Path(folder), with_rivals="rivals" in chosen) as lab:
+            bench = Bench(lab, effort)
+            for name, measure in bench.rows().items():
+                if name in chosen:
+                    console.print(f"[dim]measuring {name} …[/]")
+                    rows += measure()
+    console.print(_table(rows))
+    _keep(rows, options.quick)
+    return 1 if any(row.passed is False for row in rows) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="at most two minutes, looser figures")
+    parser.add_argument("--only", action="append", choices=ROWS, help="measure only this (repeatable)")
+    parser.add_argument(
+        "--rivals",
+        action="store_true",
+        default=os.environ.get("RIVALS") == "1",
+        help="install LiteLLM and Portkey first (also: RIVALS=1)",
+    )
+    return parser.parse_args()
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table(title=f"Outrigger bench, {os.cpu_count()} cores, {platform.machine()}")
+    for column in ("what", "promised", "measured", "kept"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(row.name, row.target, row.measured, MARKS[row.passed])
+    return table
+
+
+def _keep(rows: list[Row], quick: bool) -> None:
+    folder = Path(".bench")
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    document = {
+        "at": now.isoformat(),
+        "quick": quick,
+        "cores": os.cpu_count(),
+        "rows": [asdict(r) for r in rows],
+    }
+    path = folder / f"{now:%Y%m%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
