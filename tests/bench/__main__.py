@@ -38,13 +38,14 @@ def main() -> int:
     effort = Effort.quick() if options.quick else Effort.full()
     chosen = options.only or ROWS
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="ob-") as folder:
-        with Lab(Path(folder), with_rivals="rivals" in chosen) as lab:
-            bench = Bench(lab, effort)
-            for name, measure in bench.rows().items():
-                if name in chosen:
-                    console.print(f"[dim]measuring {name} …[/]")
-                    rows += measure()
+    with (
+        tempfile.TemporaryDirectory(prefix="ob-") as folder,
+        Lab(Path(folder), with_rivals="rivals" in chosen) as lab,
+    ):
+        for name, measure in Bench(lab, effort).rows().items():
+            if name in chosen:
+                console.print(f"[dim]measuring {name} …[/]")
+                rows += measure()
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -111,7 +112,7 @@ class Lab:
         if self._with_rivals:
             for rival in rivals.installed(self.folder, self.direct_port):
                 process = self._spawn(rival.name, rival.command, rival.environment)
-                until(lambda port=rival.port: http_status(f"http://127.0.0.1:{port}/") != 0, 90, rival.name)
+                until(partial(http_status, f"http://127.0.0.1:{rival.port}/"), 90, rival.name)
                 self.rivals.append(
                     Target(rival.name, rival.port, "bench", {"gateway": process.pid}, rival.headers)
                 )
