@@ -105,9 +105,7 @@ def rank(patterns: Iterable[str], name: str) -> Rank | None:
     return best
 
 
-def settings_in_force(
-    layers: Iterable[PolicyLayer], model: str, tier: str
-) -> dict[str, tuple[Setting, str]]:
+def settings_in_force(layers: Iterable[PolicyLayer], model: str, tier: str) -> dict[str, tuple[Setting, str]]:
     """Return each setting that some Policy makes for `model` and `tier`, with the Policy's name.
 
     `model` is a Model's name or the name a caller invented; `tier` is "" for a caller without one.

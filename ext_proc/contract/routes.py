@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
@@ -44,8 +44,8 @@ def cluster_name(backend: Backend) -> str:
 class RouteTerms:
     """The part of a Policy that Envoy itself carries out: how to retry, and how long a retry may be held."""
 
-    retry: RetryPolicy = RetryPolicy()
-    hold: HoldPolicy = HoldPolicy()
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    hold: HoldPolicy = field(default_factory=HoldPolicy)
 
 
 @lru_cache(maxsize=16384)

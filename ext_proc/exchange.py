@@ -1,0 +1,181 @@
+"""One HTTP request as it passes the stages, and what the pipeline can decide about it.
+
+Knows neither gRPC nor protobuf: the transport turns Envoy's messages into these values and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+
+from ext_proc.contract import headers as names
+from ext_proc.contract import telemetry
+from ext_proc.contract.policies import Policy
+from ext_proc.contract.snapshot import Backend, Consumer, Model, Version
+from ext_proc.openai.paths import Classified
+from ext_proc.openai.requests import Request
+from ext_proc.openai.responses import Completion
+from ext_proc.snapshots import Loaded
+
+Pairs = tuple[tuple[str, str], ...]
+Value = str | bool | float
+Metadata = tuple[tuple[str, Value], ...]
+
+
+class CacheStatus(StrEnum):
+    """What `x-outrigger-cache` says of an exchange."""
+
+    HIT = "hit"
+    MISS = "miss"
+    BYPASS = "bypass"
+
+
+class Reason(StrEnum):
+    """Why an answer of our own was given: `x-outrigger-error`, and a metric label. A closed set."""
+
+    BAD_REQUEST = "bad-request"
+    CONSUMER_REQUIRED = "consumer-required"
+    DOUBLED_IDENTITY = "doubled-identity"
+    MODELS_LISTED = "models-listed"
+    NO_BACKEND = "no-backend"
+    NOT_CACHED = "not-cached"
+    SERVED_FROM_CACHE = "served-from-cache"
+    UNKNOWN_KEY = "unknown-key"
+    UNKNOWN_MODEL = "unknown-model"
+    UNKNOWN_PATH = "unknown-path"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The request line and headers, as Envoy sends them.
+
+    `path` is without the query; `query` is without the `?`. Header names are lower-case; the values of a
+    name that came more than once are joined by `", "`, and the name is in `doubled`.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    doubled: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of our own. Nothing goes upstream."""
+
+    status: int
+    body: bytes
+    reason: Reason
+    headers: Pairs = ()
+    metadata: Metadata = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send it upstream by the Envoy route named `route`.
+
+    `path` and `body` are None when they stay as they came. Hashable, so that the transport can keep the
+    message it makes of it.
+    """
+
+    route: str
+    path: str | None = None
+    body: bytes | None = None
+    remove: tuple[str, ...] = ()
+    metadata: Metadata = ()
+    wants_response: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlan:
+    """What to do with a response whose headers have come: which headers to set, and whether to read it."""
+
+    headers: Pairs
+    read_body: bool
+
+
+@dataclass(slots=True)
+class ResponseHead:
+    """The provider's status and headers (lower-case names)."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One HTTP request through the sidecar. It holds the one snapshot that it began with.
+
+    Stages fill it in from left to right: a field is valid after the stage that owns it.
+    """
+
+    head: RequestHead
+    loaded: Loaded
+    classified: Classified
+    holds_snapshot: bool = True
+    # identify
+    consumer: Consumer | None = None
+    tenant: str = ""
+    tier: str = ""
+    carries_consumer_key: bool = False
+    # body
+    body: bytes = b""
+    request: Request | None = None
+    changed: bool = False
+    # resolve, assign
+    asked_model: str = ""
+    model: Model | None = None
+    policy: Policy = field(default_factory=Policy)
+    version: Version | None = None
+    backend: Backend | None = None
+    # cache
+    cache_status: CacheStatus = CacheStatus.BYPASS
+    cache_key: bytes | None = None
+    # response
+    response: ResponseHead | None = None
+
+    @property
+    def parsed(self) -> Request:
+        """Return the parsed request; only stages that run after the body may ask."""
+        if self.request is None:
+            raise RuntimeError("the request body has not come yet")
+        return self.request
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A whole JSON response of the provider, as the stages see it."""
+
+    head: ResponseHead
+    body: bytes
+    completion: Completion | None
+
+
+@lru_cache(maxsize=4096)
+def stamps(model: str, version: str, cache: str) -> Pairs:
+    """Return the response headers that say what became of the request; empty values are left out."""
+    pairs = ((names.MODEL, model), (names.VERSION, version), (names.CACHE, cache))
+    return tuple(pair for pair in pairs if pair[1])
+
+
+def describe(exchange: Exchange) -> Metadata:
+    """Return what the access log should know of the request (see `contract.telemetry`)."""
+    request = exchange.request
+    pairs: list[tuple[str, Value]] = []
+    if request is not None:
+        pairs.append((telemetry.OPERATION, request.operation.value))
+        pairs.append((telemetry.CACHE, exchange.cache_status.value))
+        if request.stream:
+            pairs.append((telemetry.STREAM, True))
+    if exchange.model is not None:
+        pairs.append((telemetry.MODEL, exchange.model.name))
+    if exchange.version is not None:
+        pairs.append((telemetry.VERSION, exchange.version.name))
+    if exchange.backend is not None:
+        pairs.append((telemetry.BACKEND, exchange.backend.name))
+    if exchange.tier:
+        pairs.append((telemetry.TIER, exchange.tier))
+    return tuple(pairs)

@@ -1,0 +1,201 @@
+"""The stages in order: what happens to an exchange at each message that Envoy sends about it.
+
+Pure of transport: it is given values and returns decisions. A stage that fails unexpectedly raises through;
+the transport then lets Envoy fail open or closed as the policy says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ext_proc.contract import telemetry
+from ext_proc.exchange import (
+    Answer,
+    Answered,
+    Exchange,
+    Forward,
+    Metadata,
+    Reason,
+    RequestHead,
+    ResponseHead,
+    ResponsePlan,
+    stamps,
+)
+from ext_proc.openai.errors import ErrorCode
+from ext_proc.openai.paths import Operation, classify
+from ext_proc.openai.requests import BadRequest, parse_request
+from ext_proc.openai.responses import parse_completion
+from ext_proc.refusals import refuse
+from ext_proc.snapshots import SnapshotHolder
+
+PARSED = frozenset((Operation.CHAT, Operation.COMPLETIONS, Operation.EMBEDDINGS))
+# A longer JSON answer is passed on unread: Envoy would have to hold it whole.
+READ_AT_MOST_BYTES = 24 * 1024 * 1024
+
+
+class Stage(Protocol):
+    """One step. Hooks that a stage has no use for it inherits from `PassingStage`."""
+
+    async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
+        """See the request's headers. None passes the exchange on."""
+        ...
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """See the parsed request. None passes the exchange on; a stage may wait here (park)."""
+        ...
+
+    def on_response_head(self, exchange: Exchange) -> None:
+        """See the status and headers of the final response."""
+        ...
+
+    def on_response(self, exchange: Exchange, answered: Answered) -> None:
+        """See a whole JSON response of a parsed operation, whatever its status."""
+        ...
+
+    def on_end(self, exchange: Exchange) -> None:
+        """See the exchange end, exactly once, however it ended."""
+        ...
+
+
+class PassingStage:
+    """A stage that does nothing; the base of all others."""
+
+    async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
+        """Pass the exchange on."""
+        return None
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Pass the exchange on."""
+        return None
+
+    def on_response_head(self, exchange: Exchange) -> None:
+        """Look away."""
+
+    def on_response(self, exchange: Exchange, answered: Answered) -> None:
+        """Look away."""
+
+    def on_end(self, exchange: Exchange) -> None:
+        """Hold nothing."""
+
+
+class NoSnapshot(RuntimeError):
+    """No policy has come yet, so nothing can be decided."""
+
+
+class Pipeline:
+    """Runs the stages. One instance a processor; all state is in the exchanges, the stages and the holder."""
+
+    def __init__(self, stages: Sequence[Stage], snapshots: SnapshotHolder) -> None:
+        self._snapshots = snapshots
+        # Only hooks that a stage really has are called.
+        self._on_head = [s.on_head for s in stages if _has(s, "on_head")]
+        self._on_request = [s.on_request for s in stages if _has(s, "on_request")]
+        self._on_response_head = [s.on_response_head for s in stages if _has(s, "on_response_head")]
+        self._on_response = [s.on_response for s in stages if _has(s, "on_response")]
+        self._on_end = [s.on_end for s in stages if _has(s, "on_end")]
+
+    def begin(self, head: RequestHead) -> Exchange:
+        """Open an exchange on the snapshot in force. Whoever opens one must `end` it.
+
+        Raises:
+            NoSnapshot: before the first snapshot has come.
+        """
+        loaded = self._snapshots.acquire()
+        if loaded is None:
+            raise NoSnapshot("no policy has come from the control plane yet")
+        return Exchange(head, loaded, classify(head.method, head.path))
+
+    async def request_head(self, exchange: Exchange) -> Answer | Forward | None:
+        """Decide on the headers alone. None asks for the body."""
+        classified = exchange.classified
+        if classified.refused is not None:
+            return refuse(404, Reason.UNKNOWN_PATH, classified.refused, code=ErrorCode.UNKNOWN_URL)
+        for hook in self._on_head:
+            decision = await hook(exchange)
+            if decision is not None:
+                return decision
+        return None
+
+    async def request_body(self, exchange: Exchange, body: bytes) -> Answer | Forward:
+        """Parse the body once and take it through the stages.
+
+        Raises:
+            RuntimeError: no stage decided, which is a fault of the wiring.
+        """
+        headers = exchange.head.headers
+        exchange.body = body
+        try:
+            exchange.request = parse_request(
+                exchange.classified.operation,
+                body,
+                headers.get("content-type"),
+                headers.get("content-encoding"),
+            )
+            for hook in self._on_request:
+                decision = await hook(exchange)
+                if decision is not None:
+                    return decision
+        except BadRequest as bad:
+            return refuse(bad.status, Reason.BAD_REQUEST, bad.message, param=bad.param, code=bad.code)
+        raise RuntimeError("no stage decided on the request")
+
+    def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> ResponsePlan:
+        """Look at the final response's headers and say whether its body is wanted."""
+        exchange.response = ResponseHead(status, headers)
+        for hook in self._on_response_head:
+            hook(exchange)
+        return ResponsePlan(
+            stamps(
+                exchange.model.name if exchange.model else _printable(exchange.asked_model),
+                exchange.version.name if exchange.version else "",
+                exchange.cache_status,
+            ),
+            exchange.request is not None and _is_readable(status, headers),
+        )
+
+    def response_body(self, exchange: Exchange, body: bytes) -> Metadata:
+        """Take a whole JSON response through the stages; return what the access log should know of it."""
+        head = exchange.response
+        if head is None:
+            raise RuntimeError("a response body came before its headers")
+        completion = parse_completion(exchange.parsed.operation, body)
+        answered = Answered(head, body, completion)
+        for hook in self._on_response:
+            hook(exchange, answered)
+        if completion is None or completion.usage is None:
+            return ()
+        return (
+            (telemetry.INPUT_TOKENS, float(completion.usage.prompt_tokens)),
+            (telemetry.OUTPUT_TOKENS, float(completion.usage.completion_tokens)),
+        )
+
+    def routed(self, exchange: Exchange) -> None:
+        """Say that Envoy has acted on the decision: the snapshot's routes are no longer needed for it."""
+        if exchange.holds_snapshot:
+            exchange.holds_snapshot = False
+            self._snapshots.release(exchange.loaded)
+
+    def end(self, exchange: Exchange) -> None:
+        """Close an exchange, however it ended."""
+        self.routed(exchange)
+        for hook in self._on_end:
+            hook(exchange)
+
+
+def _has(stage: Stage, hook: str) -> bool:
+    return getattr(type(stage), hook) is not getattr(PassingStage, hook)
+
+
+def _is_readable(status: int, headers: Mapping[str, str]) -> bool:
+    if status != 200 or "json" not in headers.get("content-type", ""):
+        return False
+    if headers.get("content-encoding", "identity") != "identity":
+        return False
+    length = headers.get("content-length", "")
+    return not (length.isdecimal() and int(length) > READ_AT_MOST_BYTES)
+
+
+def _printable(name: str) -> str:
+    # A header's value: a name that somebody invented is echoed only if any client can read it.
+    return name if name.isascii() and name.isprintable() and len(name) <= 200 else ""

@@ -1,0 +1,60 @@
+"""Answers of our own that more than one stage gives, in OpenAI's error shape."""
+
+from __future__ import annotations
+
+from ext_proc.contract import headers as names
+from ext_proc.exchange import Answer, Exchange, Pairs, Reason
+from ext_proc.openai.errors import ErrorCode, ErrorType, error_body
+
+
+def refuse(
+    status: int,
+    reason: Reason,
+    message: str,
+    *,
+    kind: ErrorType = ErrorType.INVALID_REQUEST,
+    param: str | None = None,
+    code: str | None = None,
+    headers: Pairs = (),
+) -> Answer:
+    """Return an error answer in OpenAI's shape that names `reason` in `x-outrigger-error`."""
+    return Answer(
+        status,
+        error_body(message, kind, param, code),
+        reason,
+        (("content-type", "application/json"), (names.ERROR, reason.value), *headers),
+    )
+
+
+def require_consumer(exchange: Exchange, model: str) -> Answer | None:
+    """Return the 401 that Policy `requireConsumer` asks for, or None when the caller may go on."""
+    if exchange.consumer is None and exchange.loaded.policy(model, exchange.tier).require_consumer:
+        return refuse(
+            401,
+            Reason.CONSUMER_REQUIRED,
+            "A Consumer key (ork_…) is required here. Ask your platform team for one.",
+            code=ErrorCode.INVALID_API_KEY,
+        )
+    return None
+
+
+def unknown_model(asked: str) -> Answer:
+    """Return the 404 for a model that is not configured."""
+    return refuse(
+        404,
+        Reason.UNKNOWN_MODEL,
+        f"The model `{asked[:200]}` does not exist here. GET /v1/models lists those that do.",
+        param="model",
+        code=ErrorCode.MODEL_NOT_FOUND,
+    )
+
+
+def no_backend() -> Answer:
+    """Return the 503 for a request that needs the default Backend when there is none."""
+    return refuse(
+        503,
+        Reason.NO_BACKEND,
+        "No Backend is marked `default: true`, so this request has nowhere to go.",
+        kind=ErrorType.SERVER,
+        code="no_backend",
+    )

@@ -1,0 +1,143 @@
+"""Exact answers from memory: the same question of the same partition and version, answered at once.
+
+Streams pass by (they are recorded later on). What may be stored is decided by the protocol code: a complete
+200 with a finish reason, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ext_proc.contract import headers as names
+from ext_proc.contract.policies import CachePolicy
+from ext_proc.contract.snapshot import PolicyLayer
+from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, describe, stamps
+from ext_proc.openai.errors import ErrorType
+from ext_proc.openai.requests import cache_key
+from ext_proc.pipeline import PassingStage
+from ext_proc.refusals import refuse
+from ext_proc.stores.answers import StoredAnswer
+
+
+class AnswerStore(Protocol):
+    """Where answers are kept. Bounded; forgets by itself."""
+
+    def get(self, key: bytes) -> StoredAnswer | None:
+        """Return the answer under `key`, unless it is unknown or too old."""
+        ...
+
+    def put(self, key: bytes, answer: StoredAnswer) -> bool:
+        """Keep `answer`; False when it is larger than the store."""
+        ...
+
+    def resize(self, max_entries: int, max_bytes: int) -> None:
+        """Change the bounds; forgets what no longer fits."""
+        ...
+
+
+class Cache(PassingStage):
+    """Answers from the store and fills it. `clock` is a monotonic time in seconds."""
+
+    def __init__(self, store: AnswerStore, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._clock = clock
+        self._version_in_force = ""
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
+        policy = exchange.policy.cache
+        directive = exchange.head.headers.get(names.CACHE, "").strip().lower()
+        if policy.enabled and directive != "no-store" and _may_be_cached(exchange, policy):
+            self._follow_bounds(exchange)
+            key = cache_key(_partition(exchange, policy), _identity(exchange), exchange.parsed)
+            exchange.cache_key = key
+            exchange.cache_status = CacheStatus.MISS
+            if directive != "refresh":
+                stored = self._store.get(key)
+                if stored is not None:
+                    return self._hit(exchange, stored)
+        if directive == "only":
+            return refuse(
+                504,
+                Reason.NOT_CACHED,
+                "There is no cached answer to this request, and the caller wants no other.",
+                kind=ErrorType.SERVER,
+                code="not_cached",
+            )
+        return None
+
+    def on_response(self, exchange: Exchange, answered: Answered) -> None:
+        """Keep a complete answer that the cache was asked for and did not have."""
+        key, completion = exchange.cache_key, answered.completion
+        if key is None or answered.head.status != 200 or completion is None or not completion.complete:
+            return
+        now = self._clock()
+        self._store.put(
+            key,
+            StoredAnswer(
+                body=answered.body,
+                content_type=answered.head.headers.get("content-type", "application/json"),
+                model=exchange.model.name if exchange.model else exchange.asked_model,
+                version=exchange.version.name if exchange.version else "",
+                stored_at=now,
+                expires_at=now + exchange.policy.cache.ttl_ms / 1000,
+            ),
+        )
+
+    def _hit(self, exchange: Exchange, stored: StoredAnswer) -> Answer:
+        exchange.cache_status = CacheStatus.HIT
+        exchange.backend = None
+        age = int(self._clock() - stored.stored_at)
+        return Answer(
+            200,
+            stored.body,
+            Reason.SERVED_FROM_CACHE,
+            (
+                ("content-type", stored.content_type),
+                ("age", str(max(age, 0))),
+                *stamps(stored.model, stored.version, CacheStatus.HIT),
+            ),
+            describe(exchange),
+        )
+
+    def _follow_bounds(self, exchange: Exchange) -> None:
+        """The store is one for the workload: as large as the largest bound that any Policy sets."""
+        snapshot = exchange.loaded.snapshot
+        if snapshot.version == self._version_in_force:
+            return
+        self._version_in_force = snapshot.version
+        entries = _largest(snapshot.policies, "cache.memory_entries", CachePolicy().memory_entries)
+        size = _largest(snapshot.policies, "cache.memory_bytes", CachePolicy().memory_bytes)
+        self._store.resize(entries, size)
+
+
+def _may_be_cached(exchange: Exchange, policy: CachePolicy) -> bool:
+    request = exchange.parsed
+    if request.stream:
+        return False
+    temperature = request.document.get("temperature")
+    return not (isinstance(temperature, int | float) and temperature > policy.max_temperature)
+
+
+def _partition(exchange: Exchange, policy: CachePolicy) -> str:
+    if policy.scope == "global":
+        return "global"
+    if policy.scope == "consumer" and exchange.consumer is not None:
+        return f"consumer:{exchange.consumer.name}"
+    return exchange.tenant
+
+
+def _identity(exchange: Exchange) -> str:
+    """What gave the answer: a version that is made again with another target is another one."""
+    backend = exchange.backend
+    where = f"{backend.name}\0{backend.url}" if backend is not None else ""
+    if exchange.model is None or exchange.version is None:
+        return f"?\0{exchange.asked_model}\0{where}"
+    version = exchange.version
+    return f"{exchange.model.name}\0{version.name}\0{version.upstream_model}\0{where}"
+
+
+def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:
+    values = [value for layer in layers if isinstance(value := layer.settings.get(setting), int)]
+    return max(values, default=default)

@@ -1,0 +1,68 @@
+"""Bounds on request parameters: caps, defaults and refusals of the Policy (S07).
+
+A parameter that the caller left out stays out unless the Policy has a default for it, so that models
+which do not know it keep working.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ext_proc.contract.policies import Bound, ParameterPolicy
+from ext_proc.exchange import Answer, Exchange, Forward
+from ext_proc.openai.errors import ErrorCode
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.requests import BadRequest, read_number
+from ext_proc.pipeline import PassingStage
+
+_UNBOUNDED = ParameterPolicy()
+# OpenAI's two names for one thing: a cap holds for both, a default is set by the one all servers know.
+_MAX_TOKENS = ("max_tokens", "max_completion_tokens")
+
+
+class Clamp(PassingStage):
+    """Brings the request's parameters within the Policy's bounds; marks the exchange changed if it did."""
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Change the parsed document in place.
+
+        Raises:
+            BadRequest: 400 for a parameter that is forbidden, or bounded and no number.
+        """
+        policy = exchange.policy.parameters
+        if policy is _UNBOUNDED or policy == _UNBOUNDED:
+            return None
+        document = exchange.parsed.document
+        for name in policy.forbid:
+            if document.get(name) is not None:
+                raise BadRequest(
+                    400, f"The parameter '{name}' may not be set here.", name, ErrorCode.UNSUPPORTED_PARAMETER
+                )
+        if exchange.parsed.operation is Operation.EMBEDDINGS:
+            return None
+        for names, bound in (
+            (("temperature",), policy.temperature),
+            (("top_p",), policy.top_p),
+            (_MAX_TOKENS, policy.max_tokens),
+            (("n",), policy.n),
+        ):
+            if bound.max is not None or bound.default is not None:
+                exchange.changed |= _bring_within(document, names, bound)
+        return None
+
+
+def _bring_within(document: dict[str, Any], names: tuple[str, ...], bound: Bound) -> bool:
+    """Return whether `document` was changed."""
+    values = {name: value for name in names if (value := read_number(document, name)) is not None}
+    if not values and bound.default is not None:
+        document[names[0]] = _like_whole(bound.default)
+        return True
+    over = [name for name, value in values.items() if bound.max is not None and value > bound.max]
+    for name in over:
+        document[name] = _like_whole(bound.max or 0)
+    return bool(over)
+
+
+def _like_whole(value: float) -> int | float:
+    # 4096.0 in a Policy is meant as 4096: providers refuse a fractional token count.
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,72 @@
+"""Where the request goes: the Envoy route, the path, the body as the provider should see it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+from ext_proc.contract.routes import CallShape
+from ext_proc.contract.snapshot import Backend
+from ext_proc.exchange import Answer, Exchange, Forward, describe
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.requests import encode
+from ext_proc.pipeline import PassingStage
+from ext_proc.refusals import no_backend
+
+# A Consumer key is for us; no provider may see it.
+_CONSUMER_KEY_HEADERS = ("authorization", "api-key")
+
+
+class Route(PassingStage):
+    """The last stage: always decides."""
+
+    async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
+        """Send paths that are not ours to the default Backend, their bodies untouched and unread."""
+        if exchange.classified.operation not in (Operation.OTHER, Operation.MODELS, Operation.MODEL):
+            return None
+        backend = exchange.loaded.default_backend
+        if backend is None:
+            return no_backend()
+        exchange.backend = backend
+        policy = exchange.loaded.policy("", exchange.tier)
+        return Forward(
+            exchange.loaded.route(backend, policy, CallShape.RAW),
+            remove=_CONSUMER_KEY_HEADERS if exchange.carries_consumer_key else (),
+            metadata=describe(exchange),
+            wants_response=False,
+        )
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Send a parsed request to its Backend; its body is written anew only if a stage changed it."""
+        backend, request = exchange.backend, exchange.parsed
+        if backend is None:
+            return no_backend()
+        version = exchange.version
+        if version is not None and request.document["model"] != version.upstream_model:
+            request.document["model"] = version.upstream_model
+            exchange.changed = True
+        shape = CallShape.STREAM if request.stream else CallShape.JSON
+        path = None
+        if backend.protocol == "azure-openai":
+            path = azure_path(backend, exchange.head.path, exchange.head.query, request.document["model"])
+        return Forward(
+            exchange.loaded.route(backend, exchange.policy, shape),
+            path=path,
+            body=encode(request.document) if exchange.changed else None,
+            remove=_CONSUMER_KEY_HEADERS if exchange.carries_consumer_key else (),
+            metadata=describe(exchange),
+        )
+
+
+def azure_path(backend: Backend, path: str, query: str, deployment: str) -> str:
+    """Return Azure's path for an OpenAI one: the deployment is in the path, the API version in the query.
+
+    `path` begins with `/v1/`. A caller's own `api-version` stands.
+    """
+    base = urlsplit(backend.url).path.rstrip("/")
+    if not base.endswith("/openai"):
+        base += "/openai"
+    target = f"{base}/deployments/{quote(deployment, safe='')}{path.removeprefix('/v1')}"
+    parts = [part for part in query.split("&") if part]
+    if backend.api_version and not any(part.startswith("api-version=") for part in parts):
+        parts.insert(0, f"api-version={quote(backend.api_version, safe='')}")
+    return f"{target}?{'&'.join(parts)}" if parts else target

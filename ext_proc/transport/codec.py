@@ -1,0 +1,193 @@
+"""Envoy's external-processing messages to values, and decisions back to messages (bytes).
+
+Protocol: envoy/service/ext_proc/v3/external_processor.proto. Replies are returned serialised: the ones that
+recur (most of them) are made once and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from envoy.config.core.v3.base_pb2 import HeaderValue, HeaderValueOption
+from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    HeaderMutation,
+    HeadersResponse,
+    HttpHeaders,
+    ImmediateResponse,
+    ProcessingRequest,
+    ProcessingResponse,
+)
+from envoy.type.v3.http_status_pb2 import HttpStatus
+from google.protobuf.struct_pb2 import Struct
+
+from ext_proc.contract import headers as names
+from ext_proc.contract import telemetry
+from ext_proc.exchange import Answer, Forward, Metadata, RequestHead, ResponsePlan
+
+# The code_details of our own answers begin so; Envoy's local-reply rules leave them alone.
+DETAILS_PREFIX: Final = "outrigger_"
+_OVERWRITE: Final = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+_SEND: Final = ProcessingMode.SEND
+_SKIP: Final = ProcessingMode.SKIP
+_NONE: Final = ProcessingMode.NONE
+_BUFFERED: Final = ProcessingMode.BUFFERED
+
+decode_request = ProcessingRequest.FromString
+
+
+def request_head(message: HttpHeaders) -> RequestHead:
+    """Read the request headers. Bytes that are no UTF-8 survive as surrogate escapes."""
+    headers: dict[str, str] = {}
+    doubled: set[str] = set()
+    for header in message.headers.headers:
+        name = header.key
+        value = header.raw_value.decode("utf-8", "surrogateescape") or header.value
+        if name in headers:
+            doubled.add(name)
+            value = f"{headers[name]}, {value}"
+        headers[name] = value
+    path, _, query = headers.get(":path", "/").partition("?")
+    return RequestHead(headers.get(":method", ""), path, query, headers, frozenset(doubled))
+
+
+def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:
+    """Read the response's status and headers; of a name that came twice the last value stands."""
+    headers = {
+        header.key: header.raw_value.decode("utf-8", "surrogateescape") or header.value
+        for header in message.headers.headers
+    }
+    status = headers.get(":status", "")
+    return (int(status) if status.isdecimal() else 0), headers
+
+
+WANT_BODY: Final[bytes] = ProcessingResponse(request_headers=HeadersResponse()).SerializeToString()
+"""Reply to request headers: go on and send the body (the filter's default mode)."""
+
+RESPONSE_BODY_SEEN: Final[bytes] = ProcessingResponse(response_body=BodyResponse()).SerializeToString()
+"""Reply to a response body that nothing is to be said of."""
+
+
+@lru_cache(maxsize=1024)
+def forward_on_headers(forward: Forward) -> bytes:
+    """Reply to request headers: route it, and send us nothing more of it."""
+    return _serialise(
+        ProcessingResponse(
+            request_headers=HeadersResponse(response=_common(forward)),
+            mode_override=ProcessingMode(
+                request_header_mode=_SEND,
+                response_header_mode=_SEND if forward.wants_response else _SKIP,
+                request_body_mode=_NONE,
+                response_body_mode=_NONE,
+            ),
+            dynamic_metadata=_metadata(forward.metadata),
+        )
+    )
+
+
+def forward_on_body(forward: Forward) -> bytes:
+    """Reply to the request body: route it, with the body changed or as it came."""
+    if forward.body is None:
+        return _forward_unchanged(forward)
+    return _forward_on_body(forward)
+
+
+def answer(given: Answer) -> bytes:
+    """Reply to anything: this is the answer, nothing goes upstream."""
+    message = ProcessingResponse(
+        immediate_response=ImmediateResponse(
+            status=HttpStatus(code=given.status),
+            headers=HeaderMutation(set_headers=_options(given.headers)),
+            body=given.body,
+            details=DETAILS_PREFIX + given.reason.value.replace("-", "_"),
+        )
+    )
+    if given.metadata:
+        message.dynamic_metadata.CopyFrom(_metadata(given.metadata))
+    return _serialise(message)
+
+
+def response_body_seen(metadata: Metadata) -> bytes:
+    """Reply to a response body: it stays as it is; the access log gets `metadata`."""
+    if not metadata:
+        return RESPONSE_BODY_SEEN
+    return _serialise(
+        ProcessingResponse(response_body=BodyResponse(), dynamic_metadata=_build_metadata(metadata))
+    )
+
+
+def _forward_on_body(forward: Forward) -> bytes:
+    return _serialise(
+        ProcessingResponse(
+            request_body=BodyResponse(response=_common(forward)),
+            dynamic_metadata=_metadata(forward.metadata),
+        )
+    )
+
+
+_forward_unchanged = lru_cache(maxsize=1024)(_forward_on_body)
+
+
+@lru_cache(maxsize=1024)
+def response_headers_seen(plan: ResponsePlan) -> bytes:
+    """Reply to response headers: set ours, and say whether the body is wanted whole."""
+    message = ProcessingResponse(
+        response_headers=HeadersResponse(
+            response=CommonResponse(header_mutation=HeaderMutation(set_headers=_options(plan.headers)))
+        )
+    )
+    if plan.read_body:
+        message.mode_override.CopyFrom(
+            ProcessingMode(
+                request_header_mode=_SEND,
+                response_header_mode=_SEND,
+                request_body_mode=_BUFFERED,
+                response_body_mode=_BUFFERED,
+            )
+        )
+    return _serialise(message)
+
+
+def _serialise(message: ProcessingResponse) -> bytes:
+    serialised: bytes = message.SerializeToString()
+    return serialised
+
+
+def _common(forward: Forward) -> CommonResponse:
+    pairs: list[tuple[str, str]] = [(names.ROUTE, forward.route)]
+    if forward.path is not None:
+        pairs.append((":path", forward.path))
+    common = CommonResponse(clear_route_cache=True)
+    if forward.body is not None:
+        pairs.append(("content-length", str(len(forward.body))))
+        common.body_mutation.CopyFrom(BodyMutation(body=forward.body))
+    common.header_mutation.CopyFrom(
+        HeaderMutation(set_headers=_options(pairs), remove_headers=forward.remove)
+    )
+    return common
+
+
+def _options(pairs: Iterable[tuple[str, str]]) -> list[HeaderValueOption]:
+    return [
+        HeaderValueOption(
+            header=HeaderValue(key=key, raw_value=value.encode("utf-8", "surrogateescape")),
+            append_action=_OVERWRITE,
+        )
+        for key, value in pairs
+    ]
+
+
+def _build_metadata(metadata: Metadata) -> Struct:
+    inner: Mapping[str, Any] = dict(metadata)
+    outer = Struct()
+    outer.update({telemetry.NAMESPACE: inner})
+    return outer
+
+
+# Struct building costs more than the rest of a reply; what says the same is made once.
+_metadata = lru_cache(maxsize=4096)(_build_metadata)

@@ -1,0 +1,110 @@
+"""The only place in the data plane that names concrete classes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.contract.snapshot import Snapshot, decode
+from ext_proc.pipeline import Pipeline, Stage
+from ext_proc.settings import AgentSettings, ProcessorSettings
+from ext_proc.snapshots import SnapshotHolder
+from ext_proc.stages.assign import Assign
+from ext_proc.stages.cache import AnswerStore, Cache
+from ext_proc.stages.catalog import Catalog
+from ext_proc.stages.clamp import Clamp
+from ext_proc.stages.identify import Identify
+from ext_proc.stages.learn import Learn, QuotaObserver
+from ext_proc.stages.resolve import Resolve
+from ext_proc.stages.route import Route
+from ext_proc.stores.memory import MemoryStore
+from ext_proc.transport.processor import ExternalProcessor
+from ext_proc.transport.server import ProcessorServer
+from ext_proc.transport.subscriber import Subscriber
+
+STOP_GRACE_S = 2.0
+
+
+def stages(store: AnswerStore, quota: QuotaObserver, started: int) -> Sequence[Stage]:
+    """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
+    return (
+        Identify(),
+        Catalog(started),
+        Resolve(),
+        Assign(random.random),
+        Clamp(),
+        Cache(store, time.monotonic),
+        Route(),
+        Learn(quota, time.time),
+    )
+
+
+async def serve_processor(
+    settings: ProcessorSettings, quota: QuotaObserver, log: FilteringBoundLogger
+) -> None:
+    """Serve until told to stop (SIGTERM, SIGINT).
+
+    The last good snapshot on disk is served at once; the agent's is awaited otherwise.
+    """
+    holder = SnapshotHolder()
+    store = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
+    pipeline = Pipeline(stages(store, quota, int(time.time())), holder)
+    server = ProcessorServer(
+        ExternalProcessor(pipeline, log), settings.run_dir.processor_socket(settings.worker)
+    )
+    ready = asyncio.Event()
+
+    def on_snapshot(snapshot: Snapshot) -> None:
+        log.info("snapshot in force", version=snapshot.version)
+        ready.set()
+
+    subscriber = Subscriber(
+        f"unix:{settings.run_dir.agent_socket}", f"processor-{settings.worker}", holder, on_snapshot, log
+    )
+    last_good = read_last_good(settings.data_dir / "snapshot.json", log)
+    if last_good is not None:
+        holder.replace(last_good)
+        on_snapshot(last_good)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    await server.start()
+    following = asyncio.create_task(subscriber.run(), name="subscriber")
+    stopped = asyncio.create_task(stopping.wait(), name="stopped")
+    readied = asyncio.create_task(ready.wait(), name="ready")
+    tasks = (following, stopped, readied)
+    # What lives from here on is garbage of requests; the modules are looked at no more.
+    gc.collect()
+    gc.freeze()
+    try:
+        await asyncio.wait((following, stopped, readied), return_when=asyncio.FIRST_COMPLETED)
+        if not stopped.done():
+            await server.serve()
+        await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            following.result()  # it ends only by failing
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.stop(STOP_GRACE_S)
+
+
+def read_last_good(path: Path, log: FilteringBoundLogger) -> Snapshot | None:
+    """Return the snapshot that Envoy accepted last, or None when there is none to be read."""
+    try:
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        log.warning("the snapshot on disk cannot be read; waiting for the agent", error=str(error)[:200])
+        return None
