@@ -1,0 +1,110 @@
+"""Documents to the snapshot of one workload (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from control_plane.resources.documents import Documents
+from control_plane.resources.kinds.backend import BackendSpec, Credentials
+from control_plane.resources.kinds.model import ModelSpec
+from control_plane.resources.policies import fail_open_in_force, flat_settings
+from ext_proc.contract import snapshot as contract
+from ext_proc.contract.policies import rank
+
+
+def compile_snapshot(documents: Documents, workload: str, revision: int) -> contract.Snapshot:
+    """Return what `workload` is to obey under `documents`.
+
+    `revision` grows with every change; the version is derived from it and the content, so whoever compiles
+    the same thing gets the same version.
+    """
+    blank = contract.Snapshot(
+        version="",
+        revision=revision,
+        workload=workload,
+        fail_open=fail_open_in_force(dict(documents.policies), workload),
+        default_backend=_default_backend(documents),
+        backends={name: _backend(name, spec) for name, spec in documents.backends.items()},
+        models={name: _model(name, spec) for name, spec in documents.models.items()},
+        aliases={alias: name for name, spec in documents.models.items() for alias in spec.aliases},
+        tiers={
+            name: contract.Tier(name, dict(spec.match.header) if spec.match else {}, spec.priority)
+            for name, spec in documents.tiers.items()
+        },
+        consumers={
+            name: contract.Consumer(name, spec.tenant, spec.tier)
+            for name, spec in documents.consumers.items()
+        },
+        policies=_policies(documents, workload),
+    )
+    return replace(blank, version=contract.content_version(blank))
+
+
+def _default_backend(documents: Documents) -> str | None:
+    for name, spec in documents.backends.items():
+        if spec.default:
+            return name
+    if len(documents.backends) == 1:
+        (name, spec), *_ = documents.backends.items()
+        return name if spec.protocol == "openai" else None
+    return None
+
+
+def _credential(credentials: Credentials | None) -> contract.CredentialRef | None:
+    if credentials is None:
+        return None
+    if credentials.env is not None:
+        return contract.CredentialRef("env", credentials.env)
+    if credentials.file is not None:
+        return contract.CredentialRef("file", credentials.file)
+    if credentials.secret_ref is not None:
+        return contract.CredentialRef("secret", credentials.secret_ref.name, credentials.secret_ref.key)
+    return None
+
+
+def _backend(name: str, spec: BackendSpec) -> contract.Backend:
+    quota = contract.Quota()
+    if spec.quota is not None:
+        quota = contract.Quota(
+            spec.quota.requests_per_minute, spec.quota.tokens_per_minute, spec.quota.concurrency
+        )
+    return contract.Backend(
+        name=name,
+        url=spec.url,
+        protocol=spec.protocol,
+        api_version=spec.api_version,
+        credential=_credential(spec.credentials),
+        quota=quota,
+        timeouts=contract.Timeouts(
+            spec.timeouts.connect_ms, spec.timeouts.request_ms, spec.timeouts.stream_idle_ms
+        ),
+        http=spec.http,
+    )
+
+
+def _model(name: str, spec: ModelSpec) -> contract.Model:
+    return contract.Model(
+        name=name,
+        versions=tuple(
+            contract.Version(version.name, version.backend, version.upstream_model or name, version.weight)
+            for version in spec.versions
+        ),
+        # A rule that asks for a load is left out whole: without that condition it would always match.
+        degrade=tuple(
+            contract.Degrade(rule.model, rule.user_agent, rule.tier)
+            for rule in spec.degrade
+            if rule.load is None
+        ),
+    )
+
+
+def _policies(documents: Documents, workload: str) -> tuple[contract.PolicyLayer, ...]:
+    layers: list[contract.PolicyLayer] = []
+    for name, spec in documents.policies.items():
+        workload_rank = rank(spec.target.workloads, workload)
+        if workload_rank is not None:
+            target = spec.target
+            layers.append(
+                contract.PolicyLayer(name, target.models, target.tiers, workload_rank, flat_settings(spec))
+            )
+    return tuple(layers)

@@ -1,0 +1,94 @@
+"""All documents together: one set, checked as a whole, ready to compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from control_plane.resources.kinds.backend import BackendSpec
+from control_plane.resources.kinds.consumer import ConsumerSpec
+from control_plane.resources.kinds.model import ModelSpec
+from control_plane.resources.kinds.pin import PinSpec
+from control_plane.resources.kinds.policy import PolicySpec
+from control_plane.resources.kinds.release import ReleaseSpec
+from control_plane.resources.kinds.spec import Spec
+from control_plane.resources.kinds.tier import TierSpec
+from control_plane.resources.loading import RawDocument, read_files
+from control_plane.resources.parsing import Document, parse_documents
+from control_plane.resources.policies import policy_problems
+from control_plane.resources.problems import InvalidDocumentsError, Problem
+from control_plane.resources.references import reference_problems
+from control_plane.resources.unbuilt import notices
+
+S = TypeVar("S", bound=Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A consistent set of documents by kind and name. `notices` names what has no effect yet."""
+
+    backends: Mapping[str, BackendSpec] = field(default_factory=dict)
+    models: Mapping[str, ModelSpec] = field(default_factory=dict)
+    tiers: Mapping[str, TierSpec] = field(default_factory=dict)
+    consumers: Mapping[str, ConsumerSpec] = field(default_factory=dict)
+    policies: Mapping[str, PolicySpec] = field(default_factory=dict)
+    releases: Mapping[str, ReleaseSpec] = field(default_factory=dict)
+    pins: Mapping[str, PinSpec] = field(default_factory=dict)
+    notices: tuple[Problem, ...] = ()
+
+    def __len__(self) -> int:
+        kinds = (self.backends, self.models, self.tiers, self.consumers, self.policies, self.releases)
+        return sum(map(len, kinds)) + len(self.pins)
+
+
+def check_documents(raws: Iterable[RawDocument]) -> Documents:
+    """Check `raws` one by one and against each other.
+
+    Raises:
+        InvalidDocumentsError: with every problem found. References are checked only when each document
+            is right by itself, so that one slip does not show as ten.
+    """
+    parsed, problems = parse_documents(raws)
+    problems += _duplicates(parsed)
+    if not problems:
+        problems += reference_problems(parsed)
+        problems += policy_problems(parsed)
+    if problems:
+        raise InvalidDocumentsError(problems)
+    return Documents(
+        backends=_of(parsed, BackendSpec),
+        models=_of(parsed, ModelSpec),
+        tiers=_of(parsed, TierSpec),
+        consumers=_of(parsed, ConsumerSpec),
+        policies=_of(parsed, PolicySpec),
+        releases=_of(parsed, ReleaseSpec),
+        pins=_of(parsed, PinSpec),
+        notices=tuple(notices(parsed)),
+    )
+
+
+def load_documents(paths: Iterable[Path], stdin: bytes | None = None) -> Documents:
+    """Read and check the files at `paths` (`-`: the bytes of `stdin`) as one set.
+
+    Raises:
+        InvalidDocumentsError: a file that cannot be read, or documents that are refused.
+    """
+    return check_documents(read_files(paths, stdin))
+
+
+def _of(parsed: Iterable[Document], kind: type[S]) -> dict[str, S]:
+    return {document.name: document.spec for document in parsed if isinstance(document.spec, kind)}
+
+
+def _duplicates(parsed: Iterable[Document]) -> list[Problem]:
+    seen: dict[str, Document] = {}
+    problems: list[Problem] = []
+    for document in parsed:
+        first = seen.setdefault(document.id, document)
+        if first is not document:
+            problems.append(
+                document.problem(("metadata", "name"), f"is defined twice, first at {first.raw.place()}")
+            )
+    return problems

@@ -1,0 +1,93 @@
+"""Whether what a document names exists, and whether documents contradict each other (Policies apart)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from control_plane.resources.kinds.backend import BackendSpec
+from control_plane.resources.kinds.consumer import ConsumerSpec
+from control_plane.resources.kinds.model import ModelSpec
+from control_plane.resources.kinds.pin import PinSpec
+from control_plane.resources.kinds.release import ReleaseSpec
+from control_plane.resources.loading import FieldPath
+from control_plane.resources.parsing import Document
+from control_plane.resources.problems import Problem
+
+Broken = Iterator[tuple[FieldPath, str]]
+
+
+def reference_problems(documents: Sequence[Document]) -> list[Problem]:
+    """Return every broken reference and every contradiction between `documents`."""
+    names: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
+    for document in documents:
+        names.setdefault(document.kind, set()).add(document.name)
+        if isinstance(document.spec, ModelSpec):
+            versions[document.name] = {version.name for version in document.spec.versions}
+    known = _Known(names, versions)
+    problems = [
+        document.problem(("spec", *path), message)
+        for document in documents
+        for path, message in _broken(document, known)
+    ]
+    problems += _default_problems(documents)
+    problems += _alias_problems(documents)
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    names: Mapping[str, Set[str]]
+    versions: Mapping[str, Set[str]]
+
+    def missing(self, kind: str, name: str, path: FieldPath) -> Broken:
+        if name not in self.names.get(kind, ()):
+            yield path, f'names the {kind} "{name}", which does not exist'
+
+
+def _broken(document: Document, known: _Known) -> Broken:
+    spec = document.spec
+    if isinstance(spec, ModelSpec):
+        yield from _broken_model(document.name, spec, known)
+    elif isinstance(spec, ConsumerSpec) and spec.tier is not None:
+        yield from known.missing("Tier", spec.tier, ("tier",))
+    elif isinstance(spec, ReleaseSpec):
+        yield from known.missing("Model", spec.model, ("model",))
+        for field, name in (("from", spec.from_version), ("to", spec.to_version)):
+            if name not in known.versions.get(spec.model, {name}):
+                yield (field,), f'names the version "{name}", which the Model "{spec.model}" does not have'
+    elif isinstance(spec, PinSpec):
+        yield from known.missing("Model", spec.model, ("model",))
+
+
+def _broken_model(own_name: str, spec: ModelSpec, known: _Known) -> Broken:
+    for index, version in enumerate(spec.versions):
+        yield from known.missing("Backend", version.backend, ("versions", index, "backend"))
+    for index, fallback in enumerate(spec.fallbacks):
+        yield from known.missing("Model", fallback, ("fallbacks", index))
+        if fallback == own_name:
+            yield ("fallbacks", index), "names the Model itself"
+    for index, rule in enumerate(spec.degrade):
+        yield from known.missing("Model", rule.model, ("degrade", index, "model"))
+        if rule.model == own_name:
+            yield ("degrade", index, "model"), "names the Model itself"
+        if rule.tier is not None:
+            yield from known.missing("Tier", rule.tier, ("degrade", index, "tier"))
+
+
+def _default_problems(documents: Iterable[Document]) -> Iterator[Problem]:
+    marked = [item for item in documents if isinstance(item.spec, BackendSpec) and item.spec.default]
+    for document in marked[1:]:
+        yield document.problem(("spec", "default"), f"is true in {marked[0].id} too; mark one Backend only")
+
+
+def _alias_problems(documents: Iterable[Document]) -> Iterator[Problem]:
+    models = [(item, item.spec) for item in documents if isinstance(item.spec, ModelSpec)]
+    owners = {document.name: document.id for document, _ in models}
+    for document, spec in models:
+        for index, alias in enumerate(spec.aliases):
+            if alias in owners:
+                path: FieldPath = ("spec", "aliases", index)
+                yield document.problem(path, f'"{alias}" already means {owners[alias]}')
+            owners.setdefault(alias, document.id)
