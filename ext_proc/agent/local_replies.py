@@ -1,0 +1,186 @@
+"""What Envoy says on its own account, in OpenAI's shape (pure).
+
+Envoy answers by itself when it refuses a request or cannot reach a provider. Its words are plain text; the
+mappers rendered here make them `{"error": {…}}` with `x-outrigger-error: <reason>`. They are told apart by
+`response.code_details`, never by status: a status alone would also match the processor's own answers
+(`ImmediateResponse`, whose details begin with "outrigger"), which are complete already.
+
+See https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man/response_code_details.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ext_proc.contract import headers
+
+Json = dict[str, Any]
+NO_BACKEND_ROUTE: Final = "no-backend"
+CLOSED_ROUTE: Final = "processor-unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReply:
+    """One answer: `when` is a CEL condition; `status` None keeps Envoy's own."""
+
+    when: str
+    reason: str
+    message: str
+    type: str = "api_error"
+    status: int | None = None
+
+
+EXPRESSION_FILTER: Final = (
+    "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter"
+)
+INVALID: Final = "invalid_request_error"
+REPLIES: Final = (
+    LocalReply(
+        "response.code_details == 'request_payload_too_large'",
+        "request-too-large",
+        "The request body is larger than 32 MiB.",
+        INVALID,
+    ),
+    LocalReply(
+        "response.code_details == 'response_payload_too_large'",
+        "response-too-large",
+        "The provider's answer is larger than 32 MiB.",
+        status=502,
+    ),
+    LocalReply(
+        "response.code_details.contains('upgrade_failed')",
+        "upgrade-refused",
+        "This proxy speaks HTTP/1.1 and HTTP/2 only: send the request without Upgrade.",
+        INVALID,
+        400,
+    ),
+    LocalReply(
+        "response.code_details.contains('path_normalization_failed') || "
+        "response.code_details.contains('missing_path') || response.code_details.contains('absolute_path')",
+        "bad-path",
+        "The request's path is not valid.",
+        INVALID,
+        400,
+    ),
+    LocalReply(
+        "response.code_details.contains('headers_too_large') || "
+        "response.code_details.contains('too_many_headers') || response.code == 431",
+        "headers-too-large",
+        "The request has too many headers, or they are too long.",
+        INVALID,
+    ),
+    LocalReply(
+        "response.code_details.startsWith('ext_proc')",
+        "processor-unavailable",
+        "The sidecar's processor is not available, and this workload does not fail open.",
+        "service_unavailable_error",
+        503,
+    ),
+    LocalReply(
+        f"xds.route_name == '{CLOSED_ROUTE}'",
+        "processor-unavailable",
+        "The sidecar's processor is not available, and this workload does not fail open.",
+        "service_unavailable_error",
+        503,
+    ),
+    LocalReply(
+        f"xds.route_name == '{NO_BACKEND_ROUTE}'",
+        "no-backend",
+        "No default Backend is configured for this request.",
+        "service_unavailable_error",
+        503,
+    ),
+    LocalReply(
+        "response.code_details == 'upstream_per_try_timeout' || "
+        "response.code_details.contains('response_timeout') || "
+        "response.code_details.contains('per_try_idle_timeout')",
+        "upstream-timeout",
+        "The provider did not answer in time.",
+        "timeout_error",
+        504,
+    ),
+    LocalReply(
+        "response.code_details.contains('stream_idle_timeout') || "
+        "response.code_details.contains('request_timeout') || "
+        "response.code_details.contains('request_header_timeout')",
+        "idle-timeout",
+        "Nothing was sent for too long.",
+        "timeout_error",
+    ),
+    LocalReply(
+        "response.code_details.contains('connection_failure') || "
+        "response.code_details.contains('connection_timeout') || "
+        "response.code_details.contains('no_healthy_upstream')",
+        "upstream-unreachable",
+        "The provider cannot be reached.",
+        status=503,
+    ),
+    LocalReply(
+        "response.code_details.contains('upstream_reset_before_response_started{overflow') || "
+        "response.code_details.contains('overload') || response.code_details.contains('maximum_')",
+        "overloaded",
+        "The sidecar has too much to do.",
+        "service_unavailable_error",
+        503,
+    ),
+    LocalReply(
+        "response.code_details.contains('protocol_error') || "
+        "response.code_details.contains('upstream_reset')",
+        "upstream-reset",
+        "The provider broke off before it answered.",
+        status=502,
+    ),
+    LocalReply(
+        "response.code == 404",
+        "unknown-path",
+        "Unknown request path: the API is below /v1/.",
+        INVALID,
+    ),
+    LocalReply("response.code >= 500", "proxy-error", "The sidecar could not handle the request."),
+    LocalReply("response.code >= 400", "bad-request", "The request is not valid HTTP.", INVALID),
+)
+
+
+def error_body(reason: str, message: str, kind: str) -> str:
+    """Return an error in OpenAI's shape, as JSON text."""
+    error = {"message": message, "type": kind, "param": None, "code": reason.replace("-", "_")}
+    return json.dumps({"error": error})
+
+
+def render_local_replies() -> list[Json]:
+    """Return the mappers of `local_reply_config`, in order: the first that matches counts."""
+    ours = "response.code_details.startsWith('outrigger') || response.code_details == 'direct_response'"
+    return [{"filter": _cel(ours)}, *(_mapper(reply) for reply in REPLIES)]
+
+
+def _cel(condition: str) -> Json:
+    return {
+        "extension_filter": {
+            "name": "envoy.access_loggers.extension_filters.cel",
+            "typed_config": {
+                "@type": EXPRESSION_FILTER,
+                "expression": condition,
+            },
+        }
+    }
+
+
+def _mapper(reply: LocalReply) -> Json:
+    mapper: Json = {
+        "filter": _cel(reply.when),
+        "headers_to_add": [
+            {
+                "header": {"key": headers.ERROR, "value": reply.reason},
+                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+            }
+        ],
+        "body_format_override": {
+            "content_type": "application/json",
+            "text_format_source": {"inline_string": error_body(reply.reason, reply.message, reply.type)},
+        },
+    }
+    if reply.status is not None:
+        mapper["status_code"] = reply.status
+    return mapper

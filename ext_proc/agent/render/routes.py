@@ -1,0 +1,251 @@
+"""Snapshots → Envoy's route table (pure).
+
+In order: one route for each id that the processor may name; a refusal of ids that Envoy does not know; the
+fail-open routes, which take what the processor has not decided; 404 for everything outside the API.
+
+See https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ext_proc.agent.local_replies import CLOSED_ROUTE, NO_BACKEND_ROUTE, error_body
+from ext_proc.agent.render.durations import seconds
+from ext_proc.agent.render.endpoint import endpoint_of
+from ext_proc.contract import headers
+from ext_proc.contract.policies import RetryPolicy
+from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
+from ext_proc.contract.snapshot import Backend, Snapshot
+
+Json = dict[str, Any]
+TYPE: Final = "type.googleapis.com"
+ROUTES_TYPE: Final = f"{TYPE}/envoy.config.route.v3.RouteConfiguration"
+PER_ROUTE: Final = f"{TYPE}/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
+EXT_PROC: Final = "envoy.filters.http.ext_proc"
+ROUTES_NAME: Final = "outrigger"
+NOWHERE: Final = "outrigger_nowhere"
+BODY_LIMIT: Final = 32 * 1024 * 1024
+PARSED_PATHS: Final = "/v1/(?:chat/completions|completions|embeddings)/?"
+CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
+RAW_IDLE_MS: Final = 300_000
+
+
+def render_routes(snapshots: Sequence[Snapshot]) -> Json:
+    """Return the route table for `snapshots` (oldest first, at least one; the last one decides failing open).
+
+    Raises:
+        ValueError: a Backend's URL is unusable.
+    """
+    decided: dict[str, Json] = {}
+    for snapshot in snapshots:
+        for backend in snapshot.backends.values():
+            for terms in terms_in_use(snapshot):
+                for shape in CallShape:
+                    name = route_id(backend, terms, shape)
+                    decided[name] = _decided(name, backend, terms, shape)
+    current = snapshots[-1]
+    host: Json = {
+        "name": "api",
+        "domains": ["*"],
+        "routes": [*decided.values(), _unknown_route(), *_undecided(current), _outside()],
+    }
+    if not current.fail_open:
+        host["typed_per_filter_config"] = {
+            EXT_PROC: {"@type": PER_ROUTE, "overrides": {"failure_mode_allow": False}}
+        }
+    return {"@type": ROUTES_TYPE, "name": ROUTES_NAME, "virtual_hosts": [host]}
+
+
+def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
+    # On Azure the deployment is part of the path, which the processor has written in full.
+    prefix = "/" if backend.protocol == "azure-openai" else "/v1/"
+    return {
+        "name": name,
+        "match": {
+            "prefix": prefix,
+            "headers": [{"name": headers.ROUTE, "string_match": {"exact": name}}],
+        },
+        "route": {
+            **_destination(backend),
+            **_time_limits(backend, shape),
+            "retry_policy": _retry(backend, terms, shape),
+        },
+        **_parsed(shape is not CallShape.RAW),
+    }
+
+
+def _parsed(parsed: bool) -> Json:
+    """Return what a route has whose bodies we read: room for them, and an answer that is not coded."""
+    if not parsed:
+        return {}
+    return {
+        "request_body_buffer_limit": BODY_LIMIT,
+        "request_headers_to_add": [_header("accept-encoding", "identity")],
+    }
+
+
+def _destination(backend: Backend) -> Json:
+    endpoint = endpoint_of(backend)
+    destination: Json = {"cluster": cluster_name(backend), "host_rewrite_literal": endpoint.authority}
+    if backend.protocol == "openai" and endpoint.base_path != "/v1":
+        literal = endpoint.base_path.replace("\\", "\\\\")
+        destination["regex_rewrite"] = {
+            "pattern": {"regex": "^/v1/(.*)$"},
+            "substitution": f"{literal}/\\1",
+        }
+    return destination
+
+
+def _time_limits(backend: Backend, shape: CallShape) -> Json:
+    limits = backend.timeouts
+    if shape is CallShape.JSON:
+        return {"timeout": seconds(limits.request_ms), "idle_timeout": "0s"}
+    if shape is CallShape.STREAM:
+        # Silence is measured on each try (`per_try_idle_timeout`): counted on the whole call it would cut
+        # the tries after the first short.
+        return {"timeout": "0s", "idle_timeout": "0s"}
+    return {
+        "timeout": "0s",
+        "idle_timeout": seconds(max(RAW_IDLE_MS, limits.request_ms, limits.stream_idle_ms)),
+    }
+
+
+def _retry(backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
+    policy = terms.retry
+    retry: Json = {
+        "num_retries": max(0, policy.attempts - 1),
+        "retry_back_off": {
+            "base_interval": seconds(max(1, policy.base_ms)),
+            "max_interval": seconds(max(1, policy.base_ms, policy.max_ms)),
+        },
+    }
+    if shape is CallShape.RAW:
+        # The body is not held, so only a try that sent none of it can be made again.
+        retry["retry_on"] = "connect-failure" if "connect" in policy.retry_on else ""
+        return retry
+    retry |= _conditions(policy)
+    if terms.hold.max_ms > 0:
+        retry["rate_limited_retry_back_off"] = {
+            "reset_headers": [{"name": "retry-after", "format": "SECONDS"}],
+            "max_interval": seconds(terms.hold.max_ms),
+        }
+    if shape is CallShape.STREAM:
+        retry["per_try_timeout"] = seconds(backend.timeouts.request_ms)
+        retry["per_try_idle_timeout"] = seconds(backend.timeouts.stream_idle_ms)
+    return retry
+
+
+def _conditions(policy: RetryPolicy) -> Json:
+    conditions: list[str] = []
+    statuses = sorted({int(item) for item in policy.retry_on if item.isdigit()})
+    if "connect" in policy.retry_on:
+        conditions.append("connect-failure")
+    if "reset" in policy.retry_on:
+        conditions += ["reset", "refused-stream"]
+    if "5xx" in policy.retry_on:
+        if "reset" in policy.retry_on:
+            conditions.append("5xx")  # Envoy's 5xx means resets too
+        else:
+            statuses = sorted({*statuses, *range(500, 600)})
+    if statuses:
+        conditions.append("retriable-status-codes")
+    found: Json = {"retry_on": ",".join(conditions)}
+    if statuses:
+        found["retriable_status_codes"] = statuses
+    return found
+
+
+def _unknown_route() -> Json:
+    """Refuse a decision that Envoy has no route for; the default Backend must never get such a request."""
+    return {
+        "name": "no-route",
+        "match": {"prefix": "/", "headers": [{"name": headers.ROUTE, "present_match": True}]},
+        **_answer(
+            503, "no-route", "The sidecar is taking over new policy: try again.", "service_unavailable_error"
+        ),
+    }
+
+
+def _outside() -> Json:
+    return {
+        "name": "outside",
+        "match": {"prefix": "/"},
+        **_answer(
+            404, "unknown-path", "Unknown request path: the API is below /v1/.", "invalid_request_error"
+        ),
+        "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
+    }
+
+
+def _answer(status: int, reason: str, message: str, kind: str) -> Json:
+    return {
+        "direct_response": {"status": status, "body": {"inline_string": error_body(reason, message, kind)}},
+        "response_headers_to_add": [
+            _header("content-type", "application/json"),
+            _header(headers.ERROR, reason),
+        ],
+    }
+
+
+def _undecided(snapshot: Snapshot) -> list[Json]:
+    """Return the routes of requests that the processor has not decided: it is down, or has not yet.
+
+    Every request is on one of them while the processor decides, so they also set the limit of its body.
+    """
+    backend = snapshot.backends.get(snapshot.default_backend) if snapshot.default_backend else None
+    if not snapshot.fail_open:
+        return [_nowhere(CLOSED_ROUTE)]
+    if backend is None or backend.protocol == "azure-openai":
+        return [_nowhere(NO_BACKEND_ROUTE)]
+    routes = []
+    for parsed in (True, False):
+        match: Json = {"safe_regex": {"regex": PARSED_PATHS}} if parsed else {"prefix": "/v1/"}
+        shape = CallShape.STREAM if parsed else CallShape.RAW
+        name = "undecided" if parsed else "undecided-raw"
+        route: Json = {
+            "route": {
+                **_destination(backend),
+                **_time_limits(backend, shape),
+                "retry_policy": _undecided_retry(backend, shape),
+            },
+            **_parsed(parsed),
+        }
+        # A Consumer's key never leaves the mesh.
+        routes += [
+            {
+                "name": f"{name}-consumer",
+                "match": {
+                    **match,
+                    "headers": [{"name": header, "string_match": {"safe_regex": {"regex": CONSUMER_KEY}}}],
+                },
+                **route,
+                "request_headers_to_remove": ["authorization", "api-key"],
+            }
+            for header in ("authorization", "api-key")
+        ]
+        routes.append({"name": name, "match": match, **route})
+    return routes
+
+
+def _undecided_retry(backend: Backend, shape: CallShape) -> Json:
+    retry = _retry(backend, RouteTerms(), shape)
+    if "per_try_idle_timeout" in retry:
+        # Whether it is a stream is not known here, and a JSON answer is silent until it is there.
+        limits = backend.timeouts
+        retry["per_try_idle_timeout"] = seconds(max(limits.stream_idle_ms, limits.request_ms))
+    return retry
+
+
+def _nowhere(name: str) -> Json:
+    return {
+        "name": name,
+        "match": {"prefix": "/v1/"},
+        "route": {"cluster": NOWHERE},
+        "request_body_buffer_limit": BODY_LIMIT,
+    }
+
+
+def _header(name: str, value: str) -> Mapping[str, Any]:
+    return {"header": {"key": name, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
