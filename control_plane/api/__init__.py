@@ -1,0 +1,1 @@
+"""The HTTP side of the control plane: health, readiness, and errors as problem details (RFC 9457)."""

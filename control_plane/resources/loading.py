@@ -159,7 +159,7 @@ def _parse_yaml(text: str, source: str) -> Iterator[RawDocument]:
     except yaml.YAMLError as error:
         reason = str(error).splitlines()[0]
         raise _Refused(f"is not YAML: {reason}") from None
-    except (ValueError, RecursionError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         # A scalar that its tag cannot hold (`!!int x`), or a key that cannot be one.
         raise _Refused("holds a value that YAML cannot read") from None
 

@@ -25,9 +25,10 @@ class Problem:
         return {"document": self.document, "field": self.field, "message": self.message}
 
     def sentence(self) -> str:
-        """Return one line for a terminal."""
+        """Return one line for a terminal; what a file smuggles in as control characters is escaped."""
         parts = (self.place, self.document, self.field, self.message)
-        return ": ".join(part for part in parts if part)
+        line = ": ".join(part for part in parts if part)
+        return "".join(char if char.isprintable() else repr(char)[1:-1] for char in line)
 
 
 class InvalidDocumentsError(Exception):
