@@ -1,0 +1,132 @@
+"""The processor's end of the push stream, against a real server of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+import pytest
+import structlog
+
+from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.snapshot import Snapshot, encode
+from ext_proc.snapshots import SnapshotHolder
+from ext_proc.transport.subscriber import Subscriber
+from tests.unit.ext_proc.exchanges import snapshot
+
+
+class Agent(push_pb2_grpc.PolicyPushServicer):
+    """Pushes what it is given and keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.to_push: asyncio.Queue[push_pb2.Snapshot] = asyncio.Queue()
+        self.heard: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
+
+    async def Connect(
+        self, reports: AsyncIterator[push_pb2.Report], context: object
+    ) -> AsyncIterator[push_pb2.Snapshot]:
+        """Serve one processor."""
+
+        async def listen() -> None:
+            async for report in reports:
+                self.heard.put_nowait(report)
+
+        listening = asyncio.create_task(listen())
+        try:
+            while True:
+                yield await self.to_push.get()
+        finally:
+            listening.cancel()
+
+    async def next(self) -> push_pb2.Report:
+        """Return what it hears next."""
+        return await asyncio.wait_for(self.heard.get(), 10)
+
+    def push(self, pushed: Snapshot) -> None:
+        """Push a snapshot."""
+        self.to_push.put_nowait(push_pb2.Snapshot(version=pushed.version, content=encode(pushed)))
+
+
+@asynccontextmanager
+async def serving(agent: Agent, socket: Path) -> AsyncIterator[None]:
+    """Serve `agent` at `socket`."""
+    server = grpc.aio.server()
+    push_pb2_grpc.add_PolicyPushServicer_to_server(agent, server)  # type: ignore[no-untyped-call]
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    yield
+    await server.stop(0)
+
+
+@asynccontextmanager
+async def subscribed(socket: Path) -> AsyncIterator[tuple[SnapshotHolder, list[str]]]:
+    """Run a subscriber; yield its holder and the versions that it put in force."""
+    holder, switched = SnapshotHolder(), []
+    subscriber = Subscriber(
+        f"unix:{socket}", "p", holder, lambda taken: switched.append(taken.version), structlog.get_logger()
+    )
+    task = asyncio.create_task(subscriber.run())
+    yield holder, switched
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def socket() -> Iterator[Path]:
+    """A path short enough for a Unix socket."""
+    with TemporaryDirectory(prefix="or-") as folder:
+        yield Path(folder) / "a.sock"
+
+
+async def test_a_snapshot_is_put_in_force_and_acknowledged(socket: Path) -> None:
+    """Hello first, then one Ack a switch; what an exchange holds is told until it lets go."""
+    agent = Agent()
+    async with serving(agent, socket), subscribed(socket) as (holder, switched):
+        assert (await agent.next()).hello.subscriber_id == "p"
+        agent.push(snapshot(version="1"))
+        assert (await agent.next()).ack == push_pb2.Ack(version="1", oldest_in_use="1")
+        held = holder.acquire()
+        assert held is not None
+        agent.push(snapshot(version="2"))
+        assert (await agent.next()).ack == push_pb2.Ack(version="2", oldest_in_use="1")
+        holder.release(held)
+        assert (await agent.next()).ack == push_pb2.Ack(version="2", oldest_in_use="2")
+        assert switched == ["1", "2"]
+
+
+async def test_what_cannot_be_read_is_refused_and_the_old_stays(socket: Path) -> None:
+    """A Nack with the reason; the next good one is taken."""
+    agent = Agent()
+    async with serving(agent, socket), subscribed(socket) as (holder, switched):
+        await agent.next()
+        agent.push(snapshot(version="1"))
+        await agent.next()
+        agent.to_push.put_nowait(push_pb2.Snapshot(version="2", content=b"{}"))
+        refused = (await agent.next()).nack
+        assert refused.version == "2"
+        assert "cannot read" in refused.reason
+        assert holder.oldest_in_use() == "1"
+        agent.push(snapshot(version="3"))
+        assert (await agent.next()).ack.version == "3"
+        assert switched == ["1", "3"]
+
+
+async def test_it_comes_back_to_an_agent_that_was_away(socket: Path) -> None:
+    """Nothing changes while the agent is gone; Hello then says what is in force."""
+    agent = Agent()
+    async with subscribed(socket) as (holder, switched):
+        async with serving(agent, socket):
+            await agent.next()
+            agent.push(snapshot(version="1"))
+            await agent.next()
+        assert holder.oldest_in_use() == "1"
+        agent = Agent()
+        async with serving(agent, socket):
+            assert (await agent.next()).hello.in_force == "1"
+            agent.push(snapshot(version="1"))
+            assert (await agent.next()).ack.version == "1"
+        assert switched == ["1"]

@@ -1,0 +1,56 @@
+"""Route ids and cluster names: derived from content, enumerable by the agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext_proc.contract.policies import resolve_policy
+from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
+from ext_proc.contract.snapshot import Backend, Model, PolicyLayer, Snapshot, Tier, Version
+
+BACKEND = Backend("b", "https://h/v1")
+NAMES = st.sampled_from(["", "m", "gpt-4o", "gpt-4", "gpt-3.5", "g", "other"])
+PATTERNS = st.sampled_from(["*", "gpt-*", "gpt-4*", "gpt-4o", "m", "g*"])
+LAYERS = st.lists(
+    st.builds(
+        PolicyLayer,
+        name=st.just("p"),
+        models=st.lists(PATTERNS, min_size=1, max_size=2).map(tuple),
+        tiers=st.lists(PATTERNS, min_size=1, max_size=2).map(tuple),
+        settings=st.dictionaries(
+            st.sampled_from(["retry.attempts", "hold.max_ms", "cache.ttl_ms"]), st.integers(1, 9), min_size=1
+        ),
+    ),
+    max_size=5,
+).map(tuple)
+
+
+def test_a_changed_backend_has_another_cluster_and_other_routes() -> None:
+    """So the old and the new stand side by side while requests move over."""
+    moved = replace(BACKEND, url="https://elsewhere/v1")
+    assert cluster_name(moved) != cluster_name(BACKEND)
+    assert route_id(moved, RouteTerms(), CallShape.JSON) != route_id(BACKEND, RouteTerms(), CallShape.JSON)
+
+
+def test_each_shape_has_its_own_route() -> None:
+    """JSON, stream and raw calls have different time limits."""
+    assert len({route_id(BACKEND, RouteTerms(), shape) for shape in CallShape}) == len(CallShape)
+
+
+@given(LAYERS, NAMES, NAMES)
+def test_the_agent_renders_every_route_that_the_processor_may_choose(
+    layers: tuple[PolicyLayer, ...], model: str, tier: str
+) -> None:
+    """Whatever model and tier come, configured or invented, their terms are enumerated."""
+    snapshot = Snapshot(
+        version="v",
+        backends={"b": BACKEND},
+        models={"m": Model("m", (Version("v", "b", "m"),))},
+        tiers={"gpt-4": Tier("gpt-4")},
+        policies=layers,
+    )
+    policy = resolve_policy(layers, model, tier)
+    assert RouteTerms(policy.retry, policy.hold) in set(terms_in_use(snapshot))

@@ -1,0 +1,117 @@
+"""Who is calling."""
+
+from __future__ import annotations
+
+import hashlib
+
+import orjson
+import pytest
+
+from ext_proc.contract.snapshot import Consumer, PolicyLayer, Tier
+from ext_proc.exchange import Answer, Exchange, Forward, Reason
+from ext_proc.stages.identify import Identify, presented_key
+from tests.unit.ext_proc.exchanges import exchange, snapshot
+
+KEY = "ork_known"
+POLICY = snapshot(
+    consumers={"team": Consumer("team", "acme", "gold")},
+    consumer_keys={hashlib.sha256(KEY.encode()).hexdigest(): "team"},
+    tiers={"free": Tier("free", {"x-outrigger-tier": "free"}), "gold": Tier("gold")},
+)
+
+
+async def identified(opened: Exchange) -> Answer | Forward | None:
+    """Run the stage."""
+    return await Identify().on_head(opened)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": f"Bearer {KEY}"},
+        {"authorization": f"bearer {KEY}"},
+        {"authorization": f"BEARER   {KEY}  "},
+        {"authorization": KEY},
+        {"api-key": KEY},
+        {"api-key": KEY, "authorization": "Bearer sk-other"},
+    ],
+)
+async def test_one_key_is_one_caller_however_it_is_spelled(headers: dict[str, str]) -> None:
+    """Scheme case and spaces give no fresh identity; the Consumer's tier beats the header."""
+    opened = exchange(POLICY, headers={**headers, "x-outrigger-tier": "free"})
+    assert await identified(opened) is None
+    assert (opened.tenant, opened.tier, opened.carries_consumer_key) == ("tenant:acme", "gold", True)
+
+
+@pytest.mark.parametrize("key", ["ork_", "ork_knowm", "ork_know", KEY + "n", "ork_" + "x" * 6000, "ork_\x00"])
+async def test_an_unknown_consumer_key_is_401_and_not_echoed(key: str) -> None:
+    """All wrong keys get one same answer."""
+    answer = await identified(exchange(POLICY, headers={"authorization": f"Bearer {key}"}))
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.reason) == (401, Reason.UNKNOWN_KEY)
+    error = orjson.loads(answer.body)["error"]
+    assert error["code"] == "invalid_api_key"
+    assert key not in error["message"] or key == "ork_"
+
+
+async def test_doubled_identity_headers_are_refused() -> None:
+    """Two authorization headers could mean one caller here and another one upstream."""
+    answer = await identified(exchange(POLICY, headers={"authorization+": "Bearer a, Bearer b"}))
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.reason) == (400, Reason.DOUBLED_IDENTITY)
+
+
+async def test_each_foreign_key_is_a_partition_of_its_own() -> None:
+    """So is each organisation under one key; without any the workload is."""
+    tenants = []
+    for headers in (
+        {},
+        {"authorization": "Bearer sk-a"},
+        {"authorization": "Bearer sk-b"},
+        {"authorization": "Bearer sk-a", "openai-organization": "o"},
+        {"authorization": "Bearer sk-a", "api-key": "k"},
+        {"api-key": "k"},
+    ):
+        opened = exchange(POLICY, headers=headers)
+        assert await identified(opened) is None
+        tenants.append(opened.tenant)
+    assert len(set(tenants)) == len(tenants)
+    assert tenants[0] == "workload:default"
+    assert not any("sk-" in tenant for tenant in tenants)
+
+
+async def test_headers_of_the_caller_choose_no_tenant() -> None:
+    """Only the key decides, whatever names a caller invents."""
+    forged = {
+        "authorization": "Bearer sk-a",
+        "x-tenant": "acme",
+        "x-outrigger-tenant": "acme",
+        "user-agent": "acme",
+    }
+    opened = exchange(POLICY, headers=forged)
+    plain = exchange(POLICY, headers={"authorization": "Bearer sk-a"})
+    await identified(opened)
+    await identified(plain)
+    assert opened.tenant == plain.tenant
+
+
+@pytest.mark.parametrize(("tier", "expected"), [("free", "free"), ("gold", ""), ("invented", "")])
+async def test_a_header_chooses_only_a_tier_that_matches_it(tier: str, expected: str) -> None:
+    """A tier without a header match is for Consumers; an unknown one is none."""
+    opened = exchange(POLICY, headers={"x-outrigger-tier": tier})
+    assert await identified(opened) is None
+    assert opened.tier == expected
+
+
+async def test_paths_we_do_not_read_need_a_consumer_too() -> None:
+    """With requireConsumer the nameless model's policy guards them."""
+    policy = snapshot(policies=(PolicyLayer("p", settings={"require_consumer": True}),))
+    answer = await identified(exchange(policy, method="GET", path="/v1/files"))
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.reason) == (401, Reason.CONSUMER_REQUIRED)
+
+
+def test_other_schemes_are_credentials_as_they_are() -> None:
+    """Basic and bare values count whole."""
+    assert presented_key({"authorization": "Basic abc"}) == "Basic abc"
+    assert presented_key({}) == ""

@@ -1,0 +1,42 @@
+"""What can be said of an exchange."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext_proc.exchange import CacheStatus, Exchange, describe, stamps
+from tests.unit.ext_proc.exchanges import HELLO, exchange, head, snapshot
+
+
+def test_the_access_log_learns_names_of_ours_only() -> None:
+    """A model that nobody configured is no label."""
+    opened = exchange(document={**HELLO, "model": "invented", "stream": True})
+    opened.asked_model = "invented"
+    assert dict(describe(opened)) == {"operation": "chat", "cache": "bypass", "stream": True}
+    opened.model = snapshot().models["m"]
+    opened.version = opened.model.versions[0]
+    opened.backend = snapshot().backends["b"]
+    opened.tier = "gold"
+    opened.cache_status = CacheStatus.MISS
+    assert dict(describe(opened)) == {
+        "operation": "chat",
+        "cache": "miss",
+        "stream": True,
+        "model": "m",
+        "version": "v1",
+        "backend": "b",
+        "tier": "gold",
+    }
+
+
+def test_empty_stamps_are_left_out() -> None:
+    """No header without a value."""
+    assert stamps("", "", "bypass") == (("x-outrigger-cache", "bypass"),)
+
+
+def test_the_parsed_request_is_there_only_after_the_body() -> None:
+    """Asking earlier is a fault of the stage, said at once."""
+    opened = exchange()
+    assert opened.parsed.model == "m"
+    with pytest.raises(RuntimeError, match="has not come"):
+        _ = Exchange(head(), opened.loaded, opened.classified).parsed

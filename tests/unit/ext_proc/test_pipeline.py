@@ -1,0 +1,148 @@
+"""The stages in order, and what the pipeline itself decides."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, RequestHead
+from ext_proc.openai.requests import BadRequest
+from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline
+from ext_proc.snapshots import SnapshotHolder
+from tests.unit.ext_proc.exchanges import HELLO, head, snapshot
+
+BODY = orjson.dumps(HELLO)
+ANSWER = orjson.dumps(
+    {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+)
+JSON = {"content-type": "application/json"}
+
+
+class Recorder(PassingStage):
+    """A stage that writes down what it sees and forwards."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Forward."""
+        self.seen.append("request")
+        return Forward("route")
+
+    def on_response(self, exchange: Exchange, answered: Answered) -> None:
+        """Write down."""
+        self.seen.append(f"response {answered.head.status}")
+
+    def on_end(self, exchange: Exchange) -> None:
+        """Write down."""
+        self.seen.append("end")
+
+
+class Refuser(PassingStage):
+    """A stage that refuses."""
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Refuse."""
+        raise BadRequest(400, "no", "model")
+
+
+def opened(request_head: RequestHead, *stages: PassingStage) -> tuple[Pipeline, Exchange, SnapshotHolder]:
+    """Return a pipeline with one exchange begun in it."""
+    holder = SnapshotHolder()
+    holder.replace(snapshot())
+    pipeline = Pipeline(stages, holder)
+    return pipeline, pipeline.begin(request_head), holder
+
+
+async def test_an_exchange_from_begin_to_end() -> None:
+    """Each hook is called once, in order; usage goes to the access log."""
+    stage = Recorder()
+    pipeline, exchange, _ = opened(head(), stage)
+    assert await pipeline.request_head(exchange) is None
+    assert await pipeline.request_body(exchange, BODY) == Forward("route")
+    assert pipeline.response_head(exchange, 200, JSON).read_body
+    assert dict(pipeline.response_body(exchange, ANSWER)) == {"input_tokens": 3.0, "output_tokens": 4.0}
+    pipeline.end(exchange)
+    assert stage.seen == ["request", "response 200", "end"]
+
+
+async def test_a_bad_body_never_reaches_a_stage() -> None:
+    """It is answered with the parser's sentence."""
+    stage = Recorder()
+    pipeline, exchange, _ = opened(head(), stage)
+    answer = await pipeline.request_body(exchange, b"{")
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.reason) == (400, Reason.BAD_REQUEST)
+    assert dict(answer.headers)["x-outrigger-error"] == "bad-request"
+    assert stage.seen == []
+
+
+async def test_a_stage_may_refuse_by_raising() -> None:
+    """BadRequest from a stage becomes the same kind of answer."""
+    pipeline, exchange, _ = opened(head(), Refuser())
+    answer = await pipeline.request_body(exchange, BODY)
+    assert isinstance(answer, Answer)
+    assert orjson.loads(answer.body)["error"]["param"] == "model"
+
+
+async def test_another_spelling_of_a_path_is_refused() -> None:
+    """Before any stage sees it."""
+    pipeline, exchange, _ = opened(head(path="/v1/chat/completions/"), Recorder())
+    answer = await pipeline.request_head(exchange)
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.reason) == (404, Reason.UNKNOWN_PATH)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "read"),
+    [
+        pytest.param(200, JSON, True, id="JSON"),
+        pytest.param(200, {"content-type": "text/event-stream"}, False, id="a stream nobody records"),
+        pytest.param(500, JSON, False, id="an error passes unread"),
+        pytest.param(200, {**JSON, "content-encoding": "gzip"}, False, id="coded"),
+        pytest.param(200, {**JSON, "content-length": str(64 * 1024 * 1024)}, False, id="too long to hold"),
+        pytest.param(200, {}, False, id="no type"),
+    ],
+)
+async def test_only_json_answers_are_read(status: int, headers: dict[str, str], read: bool) -> None:
+    """Everything else costs no message."""
+    pipeline, exchange, _ = opened(head(), Recorder())
+    await pipeline.request_body(exchange, BODY)
+    assert pipeline.response_head(exchange, status, headers).read_body is read
+
+
+async def test_the_response_says_what_became_of_the_request() -> None:
+    """An invented model's name is echoed only when any client can read it."""
+    pipeline, exchange, _ = opened(head(), Recorder())
+    await pipeline.request_body(exchange, BODY)
+    exchange.cache_status = CacheStatus.MISS
+    exchange.asked_model = "モデル"
+    assert dict(pipeline.response_head(exchange, 200, JSON).headers) == {"x-outrigger-cache": "miss"}
+    exchange.asked_model = "other"
+    assert dict(pipeline.response_head(exchange, 200, JSON).headers)["x-outrigger-model"] == "other"
+
+
+async def test_an_exchange_keeps_its_snapshot_and_lets_go_once_routed() -> None:
+    """A stream of hours holds no old policy."""
+    pipeline, exchange, holder = opened(head(), Recorder())
+    first = exchange.loaded
+    holder.replace(snapshot(version="r2"))
+    assert holder.oldest_in_use() == "r1-test"
+    assert exchange.loaded is first
+    pipeline.routed(exchange)
+    assert holder.oldest_in_use() == "r2"
+    pipeline.end(exchange)
+    assert first.held == 0
+
+
+def test_before_the_first_snapshot_nothing_is_decided() -> None:
+    """Envoy then fails open or closed."""
+    with pytest.raises(NoSnapshot):
+        Pipeline((), SnapshotHolder()).begin(head())
+
+
+async def test_a_pipeline_that_decides_nothing_is_a_fault() -> None:
+    """And says so, rather than answer anything."""
+    pipeline, exchange, _ = opened(head())
+    with pytest.raises(RuntimeError, match="no stage decided"):
+        await pipeline.request_body(exchange, BODY)

@@ -1,0 +1,119 @@
+"""Envoy's messages in, replies out."""
+
+from __future__ import annotations
+
+from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue
+from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
+from envoy.service.ext_proc.v3.external_processor_pb2 import HttpHeaders, ProcessingResponse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext_proc.exchange import Answer, Forward, Reason, ResponsePlan
+from ext_proc.transport import codec
+
+
+def headers(*pairs: tuple[str, bytes]) -> HttpHeaders:
+    """Return Envoy's message with these headers."""
+    return HttpHeaders(headers=HeaderMap(headers=[HeaderValue(key=key, raw_value=raw) for key, raw in pairs]))
+
+
+def reply(serialised: bytes) -> ProcessingResponse:
+    """Read a reply as Envoy does."""
+    return ProcessingResponse.FromString(serialised)
+
+
+def set_headers(mutation: object) -> dict[str, bytes]:
+    """Return the headers that a mutation sets."""
+    return {item.header.key: item.header.raw_value for item in mutation.set_headers}  # type: ignore[attr-defined]
+
+
+def test_the_request_line_and_headers_are_read() -> None:
+    """The query is apart; a name that came twice is joined and marked."""
+    read = codec.request_head(
+        headers(
+            (":method", b"POST"), (":path", b"/v1/x?a=1?b"), ("authorization", b"a"), ("authorization", b"b")
+        )
+    )
+    assert (read.method, read.path, read.query) == ("POST", "/v1/x", "a=1?b")
+    assert read.headers["authorization"] == "a, b"
+    assert read.doubled == {"authorization"}
+
+
+@given(st.binary(max_size=40))
+def test_header_bytes_survive(raw: bytes) -> None:
+    """Whatever bytes come are read without loss and could be written back."""
+    value = codec.request_head(headers(("x", raw))).headers["x"]
+    assert value.encode("utf-8", "surrogateescape") == raw
+
+
+def test_a_status_that_is_none_is_zero() -> None:
+    """Rather than a fault."""
+    assert codec.response_head(headers((":status", b"abc")))[0] == 0
+    assert codec.response_head(headers((":status", b"204"), ("a", b"b"))) == (
+        204,
+        {":status": "204", "a": "b"},
+    )
+
+
+def test_forwarding_unchanged_carries_no_body() -> None:
+    """The route is set and the route cache cleared; the message is made once."""
+    forward = Forward("b.json.1", remove=("authorization",), metadata=(("model", "m"), ("stream", True)))
+    serialised = codec.forward_on_body(forward)
+    assert serialised is codec.forward_on_body(forward)
+    message = reply(serialised)
+    common = message.request_body.response
+    assert common.clear_route_cache
+    assert set_headers(common.header_mutation) == {"x-outrigger-route": b"b.json.1"}
+    assert list(common.header_mutation.remove_headers) == ["authorization"]
+    assert not common.HasField("body_mutation")
+    assert dict(message.dynamic_metadata["outrigger"]) == {"model": "m", "stream": True}
+
+
+def test_a_changed_body_has_its_length_in_bytes() -> None:
+    """Multi-byte text counts as what is sent."""
+    body = '{"model":"é模型"}'.encode()
+    common = reply(codec.forward_on_body(Forward("r", path="/p?q=1", body=body))).request_body.response
+    assert common.body_mutation.body == body
+    assert set_headers(common.header_mutation) == {
+        "x-outrigger-route": b"r",
+        ":path": b"/p?q=1",
+        "content-length": str(len(body)).encode(),
+    }
+
+
+def test_forwarding_on_headers_asks_for_nothing_more() -> None:
+    """Body modes are all restated: they have no 'unchanged'."""
+    mode = reply(codec.forward_on_headers(Forward("r", wants_response=False))).mode_override
+    assert mode.response_header_mode == ProcessingMode.SKIP
+    assert (mode.request_body_mode, mode.response_body_mode) == (ProcessingMode.NONE, ProcessingMode.NONE)
+    assert codec.forward_on_headers(Forward("r")) != codec.forward_on_headers(
+        Forward("r", wants_response=False)
+    )
+
+
+def test_an_answer_is_marked_as_ours() -> None:
+    """Envoy's local-reply rules tell it by its details; non-ASCII header values go as bytes."""
+    message = reply(
+        codec.answer(Answer(404, b"{}", Reason.UNKNOWN_MODEL, (("x-a", "é"),), (("model", "m"),)))
+    )
+    assert message.immediate_response.status.code == 404
+    assert message.immediate_response.details == "outrigger_unknown_model"
+    assert set_headers(message.immediate_response.headers) == {"x-a": "é".encode()}
+    assert message.dynamic_metadata["outrigger"]["model"] == "m"
+
+
+def test_the_response_body_is_asked_for_only_when_wanted() -> None:
+    """Without the override Envoy sends none."""
+    plan = ResponsePlan((("x-outrigger-cache", "miss"),), read_body=True)
+    message = reply(codec.response_headers_seen(plan))
+    assert message.mode_override.response_body_mode == ProcessingMode.BUFFERED
+    assert set_headers(message.response_headers.response.header_mutation) == {"x-outrigger-cache": b"miss"}
+    assert not reply(codec.response_headers_seen(ResponsePlan((), False))).HasField("mode_override")
+
+
+def test_a_response_body_stays_as_it_is() -> None:
+    """With or without something for the access log."""
+    assert codec.response_body_seen(()) == codec.RESPONSE_BODY_SEEN
+    message = reply(codec.response_body_seen((("input_tokens", 3.0),)))
+    assert message.dynamic_metadata["outrigger"]["input_tokens"] == 3
+    assert not message.response_body.response.HasField("body_mutation")
