@@ -145,7 +145,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "bootstrap":
         sys.stdout.write(render_bootstrap(envoy))
         return 0
-    become_envoy(envoy, os.environ)
+    return become_envoy(envoy, os.environ)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

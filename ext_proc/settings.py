@@ -1,6 +1,6 @@
 """Settings of the data plane's processes, as their command lines give them.
 
-Frozen values; reading the command line (`ext_proc.__main__`) is the only way in. It knows no process's inside.
+Frozen values; the command line (`ext_proc.__main__`) is the only way in. Knows no process's inside.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""References to credentials → keys: variables, files, mounted Secrets.
+
+Keys are held in memory only and are in no log. A reference without a key is told once, in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.contract.snapshot import CredentialRef
+
+
+class MissingKeyError(Exception):
+    """A reference leads to no key; the message says what to do."""
+
+
+class Credentials:
+    """Resolves references afresh on each call, so that a changed file counts.
+
+    Args:
+        environment: the process's variables.
+        secrets_dir: where Secrets are mounted, as `<secrets_dir>/<name>/<key>`.
+        log: where missing keys are told.
+    """
+
+    def __init__(self, environment: Mapping[str, str], secrets_dir: Path, log: FilteringBoundLogger) -> None:
+        self._environment = environment
+        self._secrets_dir = secrets_dir
+        self._log = log
+        self._told: dict[CredentialRef, str] = {}
+
+    def resolve(self, references: Iterable[CredentialRef]) -> dict[CredentialRef, str]:
+        """Return the key of each reference that leads to one."""
+        keys: dict[CredentialRef, str] = {}
+        for reference in references:
+            try:
+                keys[reference] = self._key(reference)
+            except MissingKeyError as error:
+                if self._told.get(reference) != str(error):
+                    self._told[reference] = str(error)
+                    self._log.warning(f"{error}; until then its Backend is called without a key")
+            else:
+                self._told.pop(reference, None)
+        return keys
+
+    def _key(self, reference: CredentialRef) -> str:
+        if reference.kind == "env":
+            value = self._environment.get(reference.name)
+            if value is None:
+                raise MissingKeyError(
+                    f"the variable {reference.name} is not set: set it and start the sidecar again"
+                )
+            place = f"the variable {reference.name}"
+        else:
+            path = Path(reference.name)
+            if reference.kind == "secret":
+                path = self._secrets_dir / reference.name / (reference.key or "")
+            value = _read(path)
+            place = f"the file {path}"
+        key = value.strip()
+        if not key:
+            raise MissingKeyError(f"{place} is empty: put the provider's key there")
+        if not key.isascii() or not key.isprintable():
+            raise MissingKeyError(f"{place} holds characters that no header may hold: correct the key")
+        return key
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise MissingKeyError(f"the file {path} is not there: put the provider's key there") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise MissingKeyError(f"the file {path} cannot be read: check its owner and mode") from error
+
+
+def read_authorities(named: Path | None, usual: Iterable[Path]) -> bytes:
+    """Return the PEM certificates of the authorities that sign providers' certificates.
+
+    Args:
+        named: the file that settings name; None takes the first of `usual` that is there.
+        usual: where machines keep theirs.
+
+    Raises:
+        FileNotFoundError: there is none; the message says what to do.
+    """
+    for path in [named] if named is not None else usual:
+        if path.is_file():
+            return path.read_bytes()
+    where = str(named) if named is not None else "the usual places"
+    raise FileNotFoundError(
+        f"no certificate authorities at {where}: install ca-certificates or set OUTRIGGER_CA_FILE"
+    )

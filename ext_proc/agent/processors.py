@@ -1,0 +1,117 @@
+"""The processors' push server: hands them the snapshot in force and knows which ones they still use.
+
+Protocol: ext_proc/contract/push.proto; the agent is its server here and its client upwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import grpc
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.snapshot import Snapshot, encode
+
+
+class _Processor:
+    """One connected processor. `holds` is the oldest version that an exchange in it began with."""
+
+    def __init__(self, name: str, in_force: str) -> None:
+        self.name = name
+        self.version = in_force
+        self.holds = in_force
+        self.done: str | None = None  # the last version it took or refused
+
+
+class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
+    """Serves one snapshot to all processors.
+
+    Args:
+        log: where refusals are told.
+        on_holds_changed: called when a processor may have let go of an older version.
+    """
+
+    def __init__(self, log: FilteringBoundLogger, on_holds_changed: Callable[[], None]) -> None:
+        self._log = log
+        self._on_holds_changed = on_holds_changed
+        self._current: push_pb2.Snapshot | None = None
+        self._processors: list[_Processor] = []
+        self._changed = asyncio.Condition()
+
+    def __repr__(self) -> str:
+        version = self._current.version if self._current is not None else None
+        return f"ProcessorPush(version={version}, processors={[item.name for item in self._processors]})"
+
+    async def publish(self, snapshot: Snapshot) -> None:
+        """Push `snapshot` to every processor, now and when it connects."""
+        self._current = push_pb2.Snapshot(
+            version=snapshot.version, revision=snapshot.revision, content=encode(snapshot)
+        )
+        await self._notify()
+
+    async def taken(self, version: str) -> None:
+        """Wait until every connected processor has taken or refused `version`."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: all(item.done == version for item in self._processors))
+
+    def held(self) -> set[str]:
+        """Return the versions that processors may still decide by."""
+        return {version for item in self._processors for version in (item.version, item.holds) if version}
+
+    async def Connect(  # noqa: N802, RUF100  (the protocol's name)
+        self, reports: AsyncIterator[push_pb2.Report], context: grpc.aio.ServicerContext
+    ) -> None:
+        """Serve one processor until it goes away."""
+        first = await anext(aiter(reports), None)
+        if first is None or not first.HasField("hello"):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be Hello")
+            return
+        processor = _Processor(first.hello.subscriber_id, first.hello.in_force)
+        self._processors.append(processor)
+        reader = asyncio.create_task(self._read(reports, processor))
+        sent: push_pb2.Snapshot | None = None
+        try:
+            while not reader.done():
+                # What is in force is sent even if it is there already: the answer says what else is in use.
+                if self._current is not None and self._current is not sent:
+                    sent = self._current
+                    await context.write(sent)
+                async with self._changed:
+                    await self._changed.wait_for(
+                        lambda sent=sent: reader.done() or self._current is not sent  # type: ignore[misc]
+                    )
+            reader.result()
+        finally:
+            reader.cancel()
+            self._processors.remove(processor)
+            self._on_holds_changed()
+            await self._notify()
+
+    async def _read(self, reports: AsyncIterator[push_pb2.Report], processor: _Processor) -> None:
+        try:
+            async for report in reports:
+                if report.HasField("ack"):
+                    processor.version = processor.done = report.ack.version
+                    processor.holds = report.ack.oldest_in_use or report.ack.version
+                elif report.HasField("nack"):
+                    processor.done = report.nack.version
+                    self._log.error(
+                        "a processor refuses the snapshot",
+                        processor=processor.name,
+                        version=report.nack.version,
+                        reason=report.nack.reason,
+                    )
+                self._on_holds_changed()
+                await self._notify()
+        finally:
+            await self._notify_soon()
+
+    async def _notify_soon(self) -> None:
+        # The task that reads is not done before it has returned; the one that writes looks again then.
+        asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self._notify()))
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,83 @@
+"""A set of Envoy's resources as ADS serves it: plain data in, versioned protobuf out.
+
+The version of a type is a digest of its content, so that an unchanged type is not sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from envoy.config.cluster.v3 import cluster_pb2
+from envoy.config.route.v3 import route_pb2
+from envoy.extensions.filters.http.credential_injector.v3 import credential_injector_pb2  # noqa: F401
+from envoy.extensions.filters.http.ext_proc.v3 import ext_proc_pb2  # noqa: F401
+from envoy.extensions.filters.http.header_mutation.v3 import header_mutation_pb2  # noqa: F401
+from envoy.extensions.filters.http.upstream_codec.v3 import upstream_codec_pb2  # noqa: F401
+from envoy.extensions.http.injected_credentials.generic.v3 import generic_pb2  # noqa: F401
+from envoy.extensions.transport_sockets.tls.v3 import secret_pb2, tls_pb2  # noqa: F401
+from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa: F401
+from google.protobuf import any_pb2, json_format
+
+from ext_proc.agent.render.clusters import CLUSTER_TYPE
+from ext_proc.agent.render.routes import ROUTES_TYPE
+from ext_proc.agent.render.secrets import SECRET_TYPE
+
+# The imports that nothing here names register the types which resources hold inside an Any.
+
+Json = dict[str, Any]
+TYPES: Final = (CLUSTER_TYPE, SECRET_TYPE, ROUTES_TYPE)
+_MESSAGES: Final[Mapping[str, Any]] = {
+    CLUSTER_TYPE: cluster_pb2.Cluster,
+    SECRET_TYPE: secret_pb2.Secret,
+    ROUTES_TYPE: route_pb2.RouteConfiguration,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TypedResources:
+    """All resources of one type, by name, serialised; `version` is a digest of them."""
+
+    version: str
+    by_name: Mapping[str, any_pb2.Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSet:
+    """What Envoy shall have, by type URL. A type that is absent is not known yet: Envoy is left waiting."""
+
+    types: Mapping[str, TypedResources] = field(default_factory=dict)
+
+    def only(self, *type_urls: str) -> ResourceSet:
+        """Return the part of this set that is of these types."""
+        return ResourceSet({url: typed for url, typed in self.types.items() if url in type_urls})
+
+    def replacing(self, other: ResourceSet) -> ResourceSet:
+        """Return this set with the types of `other` in place of its own."""
+        return ResourceSet({**self.types, **other.types})
+
+
+def resource_set(resources: Mapping[str, Mapping[str, Json]]) -> ResourceSet:
+    """Return the set made of rendered resources: type URL → name → resource.
+
+    Raises:
+        ValueError: a resource has a field that Envoy's API does not know (a defect of the renderer).
+    """
+    return ResourceSet({url: _typed(url, by_name) for url, by_name in resources.items()})
+
+
+def _typed(type_url: str, by_name: Mapping[str, Json]) -> TypedResources:
+    packed: dict[str, any_pb2.Any] = {}
+    digest = hashlib.sha256()
+    for name in sorted(by_name):
+        fields = {key: value for key, value in by_name[name].items() if key != "@type"}
+        try:
+            message = json_format.ParseDict(fields, _MESSAGES[type_url]())
+        except json_format.ParseError as error:
+            raise ValueError(f"{name}: {error}") from error
+        content = message.SerializeToString(deterministic=True)
+        digest.update(content)
+        packed[name] = any_pb2.Any(type_url=type_url, value=content)
+    return TypedResources(digest.hexdigest()[:16], packed)

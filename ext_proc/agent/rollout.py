@@ -1,0 +1,273 @@
+"""How one snapshot takes over from another: Envoy first, then the processors, the old one last.
+
+Make before break: Envoy serves the union of all snapshots that some exchange may still be decided by. Nothing
+here speaks a protocol; the protocols it needs are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.agent.ads import RefusedError
+from ext_proc.agent.render.clusters import CLUSTER_TYPE, render_clusters
+from ext_proc.agent.render.routes import ROUTES_NAME, ROUTES_TYPE, render_routes
+from ext_proc.agent.render.secrets import SECRET_TYPE, render_secrets
+from ext_proc.agent.resources import ResourceSet, resource_set
+from ext_proc.contract.snapshot import CredentialRef, Snapshot
+
+# A Backend whose name cannot be resolved must not hold up the policy for all others.
+WARMING_LIMIT_S = 5.0
+# A processor that hangs is ejected by Envoy; policy goes on without it.
+PROCESSORS_LIMIT_S = 2.0
+REFUSED_REMEMBERED = 1_000
+T = TypeVar("T")
+
+
+class Discovery(Protocol):
+    """Envoy, as `ads.DiscoveryServer` serves it."""
+
+    @property
+    def current(self) -> ResourceSet:
+        """What is served now."""
+
+    def publish(self, resources: ResourceSet) -> None:
+        """Serve `resources` from now on."""
+
+    async def accepted(self, type_urls: Iterable[str], *, if_subscribed: bool = False) -> None:
+        """Wait until Envoy has acknowledged these types; raise RefusedError when it refused one."""
+
+
+class Warming(Protocol):
+    """Envoy's clusters on their way into use."""
+
+    async def warmed(self, limit_s: float) -> bool:
+        """Wait until none is warming."""
+
+
+class Processors(Protocol):
+    """The processors of this sidecar."""
+
+    async def publish(self, snapshot: Snapshot) -> None:
+        """Push `snapshot` to all."""
+
+    async def taken(self, version: str) -> None:
+        """Wait until all connected have it."""
+
+    def held(self) -> set[str]:
+        """Return the versions they may still decide by."""
+
+
+class Keys(Protocol):
+    """Where credentials are resolved."""
+
+    def resolve(self, references: Iterable[CredentialRef]) -> dict[CredentialRef, str]:
+        """Return the key of each reference that leads to one."""
+
+
+class Reports(Protocol):
+    """The way up to the control plane."""
+
+    def acknowledge(self, version: str, oldest_in_use: str) -> None:
+        """Report that `version` is in force."""
+
+    def refuse(self, version: str, reason: str) -> None:
+        """Report that `version` was refused."""
+
+
+class _SupersededError(Exception):
+    """A newer snapshot has come; the one on its way is given up."""
+
+
+class Rollout:
+    """Brings snapshots into force, one at a time, the newest offered first.
+
+    Args:
+        discovery: Envoy's side.
+        warming: whether Envoy's clusters can be used.
+        processors: the processors' side.
+        keys: resolves credentials.
+        reports: where acknowledgements go.
+        keep: keeps a snapshot on disk.
+        authorities: PEM certificates that providers are verified against.
+        log: where switches and refusals are told.
+    """
+
+    def __init__(
+        self,
+        *,
+        discovery: Discovery,
+        warming: Warming,
+        processors: Processors,
+        keys: Keys,
+        reports: Reports,
+        keep: Callable[[Snapshot], object],
+        authorities: bytes,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._discovery = discovery
+        self._warming = warming
+        self._processors = processors
+        self._keys = keys
+        self._reports = reports
+        self._keep = keep
+        self._authorities = authorities
+        self._log = log
+        self._in_use: list[Snapshot] = []  # oldest first, the last one is in force
+        self._offered: Snapshot | None = None
+        self._refused: dict[str, str] = {}
+        self._wake = asyncio.Event()
+        self._newer = asyncio.Event()  # set while something is offered
+
+    def __repr__(self) -> str:
+        return f"Rollout(in_use={[item.version for item in self._in_use]})"
+
+    @property
+    def in_force(self) -> Snapshot | None:
+        """The snapshot that decides now."""
+        return self._in_use[-1] if self._in_use else None
+
+    def offer(self, snapshot: Snapshot) -> None:
+        """Bring `snapshot` into force as soon as possible; it supersedes what was offered before."""
+        self._offered = snapshot
+        self._newer.set()
+        self._wake.set()
+
+    def look_again(self) -> None:
+        """Say that a processor may have let go of a version, or that a credential may have changed."""
+        self._wake.set()
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Serve `snapshot`, which Envoy accepted in an earlier life, to all at once.
+
+        Raises:
+            ValueError: it cannot be rendered.
+        """
+        self._discovery.publish(self._render([snapshot]))
+        self._in_use = [snapshot]
+        await self._processors.publish(snapshot)
+        self._log.info("serving the snapshot kept on disk", version=snapshot.version)
+
+    async def run(self) -> None:
+        """Switch until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            offered, self._offered = self._offered, None
+            self._newer.clear()
+            try:
+                if offered is not None:
+                    await self._bring(offered)
+                await self._let_go()
+            except _SupersededError:
+                continue
+
+    async def _bring(self, snapshot: Snapshot) -> None:
+        in_force = self.in_force
+        if in_force is not None and snapshot.version == in_force.version:
+            self._acknowledge()
+            return
+        reason = self._refused.get(snapshot.version)
+        if reason is None:
+            try:
+                await self._serve([*self._in_use, snapshot])
+            except (RefusedError, ValueError) as error:
+                reason = str(error)
+                self._remember(snapshot.version, reason)
+                # What Envoy took of it is taken back by `_let_go`; what it had before stays in force.
+                if not self._in_use:
+                    self._discovery.publish(ResourceSet())
+        if reason is not None:
+            self._log.error("the snapshot is refused", version=snapshot.version, reason=reason)
+            self._reports.refuse(snapshot.version, reason)
+            return
+        self._in_use = [item for item in self._in_use if item.version != snapshot.version] + [snapshot]
+        self._keep(snapshot)
+        await self._processors.publish(snapshot)
+        await self._processors_taken(snapshot.version)
+        self._log.info("snapshot in force", version=snapshot.version)
+        self._acknowledge()
+
+    async def _serve(self, snapshots: Sequence[Snapshot]) -> None:
+        """Serve the union of `snapshots`: clusters first, and routes only when the clusters can be used."""
+        wanted = self._render(snapshots)
+        routes = self._discovery.current.only(ROUTES_TYPE)
+        self._discovery.publish(wanted.only(CLUSTER_TYPE, SECRET_TYPE).replacing(routes))
+        await self._unless_superseded(self._discovery.accepted([CLUSTER_TYPE]))
+        await self._unless_superseded(self._discovery.accepted([SECRET_TYPE], if_subscribed=True))
+        if not await self._unless_superseded(self._warming.warmed(WARMING_LIMIT_S)):
+            self._log.warning("a Backend's cluster is still warming: is its host name right?")
+        self._discovery.publish(wanted)
+        await self._unless_superseded(self._discovery.accepted([ROUTES_TYPE]))
+
+    async def _let_go(self) -> None:
+        """Take from Envoy what no processor decides by any more, and renew secrets: routes first."""
+        if not self._in_use:
+            return
+        held = self._processors.held()
+        oldest = next(
+            (index for index, item in enumerate(self._in_use) if item.version in held), len(self._in_use) - 1
+        )
+        kept = self._in_use[oldest:]
+        wanted = self._render(kept)
+        if wanted != self._discovery.current:
+            clusters = self._discovery.current.only(CLUSTER_TYPE)
+            self._discovery.publish(wanted.replacing(clusters))
+            try:
+                await self._unless_superseded(self._discovery.accepted([ROUTES_TYPE]))
+            except RefusedError as error:
+                self._log.error("Envoy refuses routes that it had", reason=str(error))
+                return
+            self._discovery.publish(wanted)
+        if len(self._in_use) > len(kept):
+            self._in_use = kept
+            self._acknowledge()
+
+    def _render(self, snapshots: Sequence[Snapshot]) -> ResourceSet:
+        references = {
+            backend.credential
+            for snapshot in snapshots
+            for backend in snapshot.backends.values()
+            if backend.credential is not None
+        }
+        keys = self._keys.resolve(sorted(references, key=repr))
+        return resource_set(
+            {
+                CLUSTER_TYPE: render_clusters(snapshots),
+                SECRET_TYPE: render_secrets(snapshots, keys, self._authorities),
+                ROUTES_TYPE: {ROUTES_NAME: render_routes(snapshots)},
+            }
+        )
+
+    def _acknowledge(self) -> None:
+        self._reports.acknowledge(self._in_use[-1].version, self._in_use[0].version)
+
+    def _remember(self, version: str, reason: str) -> None:
+        self._refused[version] = reason
+        if len(self._refused) > REFUSED_REMEMBERED:
+            self._refused.pop(next(iter(self._refused)))
+
+    async def _processors_taken(self, version: str) -> None:
+        try:
+            async with asyncio.timeout(PROCESSORS_LIMIT_S):
+                await self._unless_superseded(self._processors.taken(version))
+        except TimeoutError:
+            self._log.warning("a processor has not taken the snapshot; going on without it", version=version)
+        except _SupersededError:
+            return  # this one is in force; the newer one is brought next
+
+    async def _unless_superseded(self, waiting: Coroutine[object, object, T]) -> T:
+        """Wait, but no longer than until a newer snapshot is offered."""
+        task = asyncio.create_task(waiting)
+        newer = asyncio.create_task(self._newer.wait())
+        try:
+            await asyncio.wait({task, newer}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise _SupersededError
+            return task.result()
+        finally:
+            task.cancel()
+            newer.cancel()

@@ -1,0 +1,208 @@
+"""The agent's process: its parts put together, and their lives.
+
+`wiring.run_agent` runs this; it knows how the parts depend on each other and nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from envoy.service.discovery.v3 import ads_pb2_grpc
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.agent.ads import DiscoveryServer
+from ext_proc.agent.credentials import Credentials, read_authorities
+from ext_proc.agent.disk import SnapshotFile
+from ext_proc.agent.envoy_admin import EnvoyAdmin
+from ext_proc.agent.processors import ProcessorPush
+from ext_proc.agent.push_client import MAX_SNAPSHOT_BYTES, PushClient
+from ext_proc.agent.rollout import Rollout
+from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.settings import AgentSettings, SettingsError
+
+USUAL_AUTHORITIES: Final = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),  # Debian, Alpine
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),  # Fedora
+    Path("/etc/ssl/cert.pem"),
+)
+CREDENTIALS_POLL_S: Final = 1.0
+STOP_GRACE_S: Final = 1.0
+SERVER_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_send_message_length", MAX_SNAPSHOT_BYTES),
+)
+
+
+class Agent:
+    """The agent's parts.
+
+    Args:
+        settings: the process's settings.
+        environment: variables that credentials may name.
+        jitter: a number in [0, 1), drawn anew at each call.
+        log: the process's log.
+        register: adds more services to the agent's gRPC server (the access-log sink).
+
+    Raises:
+        SettingsError: the settings cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        environment: Mapping[str, str],
+        jitter: Callable[[], float],
+        log: FilteringBoundLogger,
+        register: Callable[[grpc.aio.Server], None] = lambda server: None,
+    ) -> None:
+        self._settings = settings
+        self._build = _build()
+        self._log = log
+        self._register = register
+        try:
+            authorities = read_authorities(settings.ca_file, [*USUAL_AUTHORITIES, *_certifi()])
+        except OSError as error:
+            raise SettingsError(str(error)) from error
+        self._disk = SnapshotFile(settings.data_dir / "snapshot.json", log)
+        self._credentials = Credentials(
+            environment, settings.secrets_dir or settings.data_dir / "secrets", log
+        )
+        self._discovery = DiscoveryServer(log)
+        self._processors = ProcessorPush(log, self._look_again)
+        self._admin = EnvoyAdmin(settings.envoy_admin_address)
+        self._client = PushClient(settings.control_plane, self._hello, self._offer, jitter, log)
+        self._rollout = Rollout(
+            discovery=self._discovery,
+            warming=self._admin,
+            processors=self._processors,
+            keys=self._credentials,
+            reports=self._client,
+            keep=self._disk.write,
+            authorities=authorities,
+            log=log,
+        )
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Serve until `stopping` is set.
+
+        Raises:
+            SettingsError: the socket cannot be bound.
+        """
+        server = await self._listen()
+        kept = await asyncio.to_thread(self._disk.read)
+        if kept is not None:
+            try:
+                await self._rollout.restore(kept)
+            except ValueError as error:
+                self._log.error("the snapshot on disk cannot be used", error=str(error))
+        tasks = [
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("rollout", self._rollout.run()),
+                ("push client", self._client.run()),
+                ("credentials", self._watch_credentials()),
+                ("stop", _ended(stopping)),
+            )
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await server.stop(STOP_GRACE_S)
+            await self._admin.close()
+
+    async def _listen(self) -> grpc.aio.Server:
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(self._discovery, server)
+        push_pb2_grpc.add_PolicyPushServicer_to_server(self._processors, server)  # type: ignore[no-untyped-call]
+        self._register(server)
+        path = self._settings.run_dir.agent_socket
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            server.add_insecure_port(f"unix:{path}")
+        except (OSError, RuntimeError) as error:
+            raise SettingsError(f"cannot listen on {path}: is the folder writable?") from error
+        await server.start()
+        return server
+
+    def _hello(self) -> push_pb2.Hello:
+        in_force = self._rollout.in_force
+        return push_pb2.Hello(
+            subscriber_id=self._settings.sidecar_id,
+            workload=self._settings.workload,
+            build=self._build,
+            in_force=in_force.version if in_force is not None else "",
+        )
+
+    def _offer(self, snapshot: Any) -> None:
+        self._rollout.offer(snapshot)
+
+    def _look_again(self) -> None:
+        self._rollout.look_again()
+
+    async def _watch_credentials(self) -> None:
+        seen: object = None
+        while True:
+            in_force = self._rollout.in_force
+            if in_force is not None:
+                references = [
+                    item.credential for item in in_force.backends.values() if item.credential is not None
+                ]
+                found = await asyncio.to_thread(self._credentials.resolve, references)
+                if seen is not None and found != seen:
+                    self._rollout.look_again()
+                seen = found
+            await asyncio.sleep(CREDENTIALS_POLL_S)
+
+
+def _build() -> str:
+    try:
+        return metadata.version("outrigger-llm")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+async def _ended(stopping: asyncio.Event) -> None:
+    await stopping.wait()
+
+
+def _certifi() -> list[Path]:
+    try:
+        import certifi  # noqa: PLC0415  (only where the machine has no authorities of its own)
+    except ImportError:
+        return []
+    return [Path(certifi.where())]
+
+
+def stop_on_signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+    """Set `stopping` at SIGTERM or SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+
+def run_agent(
+    settings: AgentSettings,
+    environment: Mapping[str, str],
+    jitter: Callable[[], float],
+    log: FilteringBoundLogger,
+    register: Callable[[grpc.aio.Server], None] = lambda server: None,
+) -> Coroutine[Any, Any, None]:
+    """Return the agent's life: it serves until SIGTERM or SIGINT. Arguments as for `Agent`."""
+
+    async def life() -> None:
+        stopping = asyncio.Event()
+        stop_on_signals(asyncio.get_running_loop(), stopping)
+        await Agent(settings, environment, jitter, log, register).run(stopping)
+
+    return life()
