@@ -53,7 +53,7 @@ def error_body(
         "message": plain_text(message),
         "type": str(type),
         "param": None if param is None else plain_text(param),
-        "code": None if code is None else str(code),
+        "code": None if code is None else plain_text(code),
     }
     return orjson.dumps({"error": error})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -71,7 +72,7 @@ def classify(method: str, path: str) -> Classified:
         return _OTHER
     if path == _MODELS_PATH:
         return Classified(Operation.MODELS) if method in {"GET", "HEAD"} else _OTHER
-    if _PLAIN.fullmatch(path) is None and _fold(path) in _GUARDED:
+    if _PLAIN.fullmatch(path) is None and any(_fold(raw) in _GUARDED for raw in _readings(path)):
         return Classified(Operation.OTHER, refused=_REFUSED)
     if method in {"GET", "HEAD"} and path.startswith(_MODELS_PATH + "/"):
         model_id = unquote_to_bytes(path[len(_MODELS_PATH) + 1 :]).decode("utf-8", "replace")
@@ -79,9 +80,15 @@ def classify(method: str, path: str) -> Classified:
     return _OTHER
 
 
-def _fold(path: str) -> str:
+def _readings(path: str) -> Iterator[bytes]:
+    """Yield the bytes that `path` may have been: it was decoded as UTF-8 or as Latin-1."""
+    yield path.encode("utf-8", "replace")
+    if not path.isascii():
+        yield path.encode("latin-1", "replace")
+
+
+def _fold(raw: bytes) -> str:
     """Return the path as the most lenient of servers would read it."""
-    raw = path.encode("utf-8", "surrogateescape")
     for _ in range(_MAX_DECODES):
         decoded = _UNICODE_ESCAPE.sub(lambda m: chr(int(m[1], 16)).encode("utf-8", "replace"), raw)
         decoded = _OVERLONG.sub(

@@ -39,12 +39,12 @@ def parse_completion(operation: Operation, body: bytes) -> Completion | None:
     if not isinstance(document, dict):
         return None
     model = document.get("model")
-    usage = parse_usage(document)
     name = model if isinstance(model, str) else None
-    if document.get("error"):
-        return Completion(usage, model=name)
+    usage = parse_usage(document)
+    if document.get("error") is not None:
+        return Completion(usage, (), False, name)
     if operation is Operation.EMBEDDINGS:
-        return Completion(usage, complete=_vectors_are_whole(document.get("data")), model=name)
+        return Completion(usage, (), _vectors_are_whole(document.get("data")), name)
     reasons, complete = _finish_reasons(document.get("choices"))
     return Completion(usage, reasons, complete, name)
 
@@ -52,14 +52,20 @@ def parse_completion(operation: Operation, body: bytes) -> Completion | None:
 def _finish_reasons(choices: object) -> tuple[tuple[str, ...], bool]:
     if not isinstance(choices, list) or not choices:
         return (), False
-    found = [choice.get("finish_reason") if isinstance(choice, dict) else None for choice in choices]
-    reasons = tuple(reason for reason in found if isinstance(reason, str) and reason)
-    return reasons, len(reasons) == len(choices) and _FAILED not in reasons
+    reasons: list[str] = []
+    for choice in choices:
+        reason = choice.get("finish_reason") if isinstance(choice, dict) else None
+        if isinstance(reason, str) and reason:
+            reasons.append(reason)
+    return tuple(reasons), len(reasons) == len(choices) and _FAILED not in reasons
 
 
 def _vectors_are_whole(data: object) -> bool:
     return (
         isinstance(data, list)
         and bool(data)
-        and all(isinstance(item, dict) and isinstance(item.get("embedding"), list | str) for item in data)
+        and all(
+            isinstance(item, dict) and isinstance(item.get("embedding"), list | str) and item["embedding"]
+            for item in data
+        )
     )

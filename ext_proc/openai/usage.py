@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,12 +42,10 @@ def parse_usage(document: object) -> Usage | None:
     prompt = _count(usage, "prompt_tokens")
     if prompt is None:
         return None
-    return Usage(
-        prompt,
-        _count(usage, "completion_tokens") or 0,
-        _count(usage.get("prompt_tokens_details"), "cached_tokens") or 0,
-        _count(usage.get("completion_tokens_details"), "reasoning_tokens") or 0,
-    )
+    completion = _count(usage, "completion_tokens") or 0
+    cached = _count(usage.get("prompt_tokens_details"), "cached_tokens") or 0
+    reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens") or 0
+    return Usage(prompt, completion, cached, reasoning)
 
 
 def estimate_tokens(text_bytes: int) -> int:
@@ -57,11 +54,9 @@ def estimate_tokens(text_bytes: int) -> int:
 
 
 def _count(numbers: object, name: str) -> int | None:
-    if not isinstance(numbers, Mapping):
-        return None
-    value = numbers.get(name)
+    value = numbers.get(name) if isinstance(numbers, dict) else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_TOKENS:
+    if value is None or isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_TOKENS:
         return None
     return value
