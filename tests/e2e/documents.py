@@ -67,7 +67,7 @@ spec: {{versions: [{{name: v1, backend: rude, upstreamModel: m}}]}}
 ---
 kind: Model
 metadata: {{name: flaky}}
-spec: {{versions: [{{name: v1, backend: flaky}}]}}
+spec: {{versions: [{{name: v1, backend: flaky, upstreamModel: flaky-upstream}}]}}
 ---
 kind: Model
 metadata: {{name: once}}
@@ -140,7 +140,7 @@ spec: {{target: {{models: ["cached*"]}}, cache: {{enabled: true}}}}
 ---
 kind: Policy
 metadata: {{name: once}}
-spec: {{target: {{models: [once]}}, retry: {{attempts: 1}}}}
+spec: {{target: {{models: [once, cached-flaky]}}, retry: {{attempts: 1}}}}
 ---
 kind: Policy
 metadata: {{name: twice}}

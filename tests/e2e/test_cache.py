@@ -129,7 +129,7 @@ async def test_earlier_turns_and_system_prompts_are_part_of_the_question(mesh: M
 async def test_a_failure_is_never_kept(mesh: Mesh, rude: RudeProvider, script: str, failure: int) -> None:
     """The first caller gets the failure, the next call goes up again, only its 200 is replayed."""
     error = {"error": {"message": "no", "type": "t", "param": None, "code": None}}
-    failed = reply(failure, error, [("x-should-retry", "false")])
+    failed = reply(failure, error)
     headers = rude.script(script, failed, reply(200, completion("fine")))
     document = {**question(), "model": "cached-flaky"}
     answers = [await post(mesh.proxy_port, document, headers) for _ in range(3)]

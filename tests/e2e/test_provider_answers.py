@@ -44,7 +44,7 @@ def framing(answer: Answer) -> None:
 async def test_a_rewritten_body_fits_its_framing(
     mesh: Mesh, rude: RudeProvider, script: str, model: str, text: str
 ) -> None:
-    """A shorter or longer upstream name: framing is right on both sides, over HTTP/1.1 and 2, miss and hit."""
+    """A shorter or longer upstream name: framing is right on both sides, in HTTP/1.1 and 2, miss and hit."""
     document = {"model": model, "messages": [{"role": "user", "content": f"{text} {script}"}], "seed": 2**63}
     headers = rude.script(script, reply(200, completion(text)))
     for body in (json.dumps(document), json.dumps(document, ensure_ascii=False)):
@@ -101,7 +101,9 @@ async def test_identity_is_asked_of_the_provider(mesh: Mesh, rude: RudeProvider,
 async def test_answers_that_end_in_trailers_end(mesh: Mesh, rude: RudeProvider, script: str) -> None:
     """JSON and SSE bodies with trailers come whole and in normal time."""
     body = json.dumps(completion("trailed")).encode()
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n"
+    head = STREAM_HEAD.replace(b"text/event-stream", b"application/json").replace(
+        b"\r\n\r\n", b"\r\ntrailer: x-sum\r\n\r\n"
+    )
     plain = rude.script(f"{script}-json", [head, chunk(body), b"0\r\nx-sum: abc\r\n\r\n"])
     answer = await post(mesh.proxy_port, GOOD, plain, seconds=2)
     assert answer.body == body

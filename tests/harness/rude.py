@@ -2,7 +2,7 @@
 
 It runs in a thread of its own, so synchronous and asynchronous tests share one. A request that carries
 `x-script: NAME` gets the next answer of that script (the last one again when they are used up); any other
-gets an ordinary completion that names how many requests it has answered.
+gets an ordinary completion that names its number and repeats the question.
 """
 
 from __future__ import annotations
@@ -134,8 +134,9 @@ def stream_reply(events: Sequence[bytes], gap: float = 0.0) -> list[Piece]:
 class RudeProvider:
     """The provider. Use it as a context manager."""
 
-    def __init__(self) -> None:
-        self.port = 0
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.host = host
+        self.port = port
         self.opened = 0
         self._lock = threading.Lock()
         self._scripts: dict[str, list[list[Piece]]] = {}
@@ -181,7 +182,7 @@ class RudeProvider:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Connection(self), "127.0.0.1", 0, backlog=8192)
+            self._loop.create_server(lambda: _Connection(self), self.host, self.port, backlog=8192)
         )
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
@@ -209,10 +210,13 @@ class RudeProvider:
 
     def _ordinary(self, seen: Seen) -> list[Piece]:
         content = f"answer {next(self._counter)}"
+        streamed = False
         try:
-            streamed = bool(seen.json().get("stream"))
-        except (ValueError, AttributeError):
-            streamed = False
+            document = seen.json()
+            streamed = bool(document.get("stream"))
+            content += f" to {document['messages'][-1]['content']}"
+        except (ValueError, AttributeError, LookupError, TypeError):
+            pass  # another operation, or what a test of odd requests sends
         if streamed:
             return stream_reply(stream_events(*content.split()))
         body = b"" if seen.method == "HEAD" else json.dumps(completion(content)).encode()
