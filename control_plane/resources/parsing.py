@@ -95,8 +95,8 @@ def _parse(raw: RawDocument, position: int) -> Document | list[Problem]:
     kind = value.get("kind")
     metadata = value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    if isinstance(kind, str) and kind in KINDS and isinstance(name, str) and name:
-        label = f"{kind}/{name[:253]}"
+    if isinstance(kind, str) and kind and isinstance(name, str) and name:
+        label = f"{kind[:64]}/{name[:253]}"
 
     def problem(path: FieldPath, message: str) -> Problem:
         return Problem(label, field_text(path), message, raw.place(path))

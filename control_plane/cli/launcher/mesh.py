@@ -1,0 +1,114 @@
+"""All processes of a mesh together: started, watched until ready, stopped in order.
+
+Envoy goes first, once it is idle; then what it talks to; then what that talks to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import httpx
+
+from control_plane.cli.failures import CommandFailed
+from control_plane.cli.launcher.child import Child
+from control_plane.cli.launcher.drain import drain_envoy
+from control_plane.cli.launcher.plan import ChildSpec, Role
+
+# All must be gone within 12 s of the signal: 6.5 + 1 + 3 × 1, and a second to spare for a slow machine.
+DRAIN_LIMIT_S: Final = 6.5
+STOP_GRACE_S: Final = 1.0
+HURRY_GRACE_S: Final = 0.2
+POLL_S: Final = 0.1
+CALL_TIMEOUT_S: Final = 2.0
+# A process that has ended so often before the mesh was ever ready will not come up by itself.
+HOPELESS_DEATHS: Final = 5
+STOP_ORDER: Final = (
+    (Role.ENVOY,),
+    (Role.PROCESSOR, Role.PROVIDER),
+    (Role.AGENT,),
+    (Role.CONTROL_PLANE,),
+)
+
+Probe = Callable[[httpx.AsyncClient], Awaitable[str]]
+"""Returns "" when the mesh is ready, else what is missing."""
+
+
+class Mesh:
+    """The processes of one launch. `write` takes lines for the log."""
+
+    def __init__(self, specs: Sequence[ChildSpec], write: Callable[[str], None]) -> None:
+        self.children = [Child(spec, write) for spec in specs]
+
+    def start(self) -> None:
+        """Start every process."""
+        for child in self.children:
+            child.start()
+
+    async def wait_ready(self, probe: Probe, limit_s: float | None, tell: Callable[[str], None]) -> None:
+        """Wait until `probe` finds the mesh ready; `tell` hears what is missing meanwhile.
+
+        Raises:
+            CommandFailed: a process keeps ending, or `limit_s` seconds are over.
+        """
+        missing = "the processes to start"
+        try:
+            async with asyncio.timeout(limit_s), httpx.AsyncClient(timeout=CALL_TIMEOUT_S) as client:
+                while missing := await probe(client):
+                    tell(f"waiting for {missing}")
+                    self._give_up_if_hopeless()
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise CommandFailed(f"not ready after {limit_s:.0f} s, still waiting for {missing}") from None
+
+    def _give_up_if_hopeless(self) -> None:
+        for child in self.children:
+            if child.backoff.deaths >= HOPELESS_DEATHS:
+                raise CommandFailed(f"the {child.spec.name} keeps ending: {child.last_line or 'no output'}")
+
+    async def stop(self, envoy_admin_url: str | None, hurry: asyncio.Event) -> None:
+        """Stop every process; `hurry` cuts short what is still in flight.
+
+        `envoy_admin_url` None does not wait for requests in flight.
+        """
+        if envoy_admin_url is not None and any(self._running(Role.ENVOY)) and not hurry.is_set():
+            draining = asyncio.create_task(drain_envoy(envoy_admin_url, DRAIN_LIMIT_S))
+            hurrying = asyncio.create_task(hurry.wait())
+            await asyncio.wait((draining, hurrying), return_when=asyncio.FIRST_COMPLETED)
+            for task in (draining, hurrying):
+                task.cancel()
+            await asyncio.gather(draining, hurrying, return_exceptions=True)
+        for roles in STOP_ORDER:
+            grace_s = HURRY_GRACE_S if hurry.is_set() else STOP_GRACE_S
+            ending = [child.stop(grace_s) for child in self.children if child.spec.role in roles]
+            await asyncio.gather(*ending)
+
+    def _running(self, role: Role) -> list[Child]:
+        return [child for child in self.children if child.spec.role is role and child.pid is not None]
+
+
+def control_plane_probe(api_url: str) -> Probe:
+    """Return a probe of a control plane's `/readyz`."""
+
+    async def probe(client: httpx.AsyncClient) -> str:
+        try:
+            answer = await client.get(f"{api_url}/readyz")
+            return "" if answer.status_code == 200 else str(answer.json()["reason"])
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return "the control plane to answer"
+
+    return probe
+
+
+def envoy_probe(admin_url: str) -> Probe:
+    """Return a probe of Envoy's own `/ready`, which waits for its first configuration."""
+
+    async def probe(client: httpx.AsyncClient) -> str:
+        try:
+            answer = await client.get(f"{admin_url}/ready")
+        except httpx.HTTPError:
+            return "Envoy to start"
+        return "" if answer.status_code == 200 else "Envoy's first configuration"
+
+    return probe

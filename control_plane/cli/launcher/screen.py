@@ -1,0 +1,132 @@
+"""What the user sees: progress and the ready panel on stdout, warnings and logs on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.status import Status
+
+from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
+
+MAX_QUEUED: Final = 10_000
+FLUSH_S: Final = 1.0
+
+
+@contextlib.contextmanager
+def log_writer(stream: TextIO) -> Iterator[Callable[[str], None]]:
+    """Write lines to `stream` from a thread: whoever stops reading our stderr does not stop the launcher.
+
+    Lines beyond what the queue holds are dropped and counted.
+    """
+    lines: queue.Queue[str | None] = queue.Queue(MAX_QUEUED)
+    dropped = 0
+
+    def write(line: str) -> None:
+        nonlocal dropped
+        try:
+            if dropped:
+                lines.put_nowait(f"{dropped} log lines were dropped: nobody reads them fast enough")
+                dropped = 0
+            lines.put_nowait(line)
+        except queue.Full:
+            dropped += 1
+
+    def drain() -> None:
+        while (line := lines.get()) is not None:
+            try:
+                stream.write(f"{line}\n")
+                stream.flush()
+            except (OSError, ValueError):
+                continue  # the terminal is gone; the mesh goes on
+
+    thread = threading.Thread(target=drain, name="log", daemon=True)
+    thread.start()
+    try:
+        yield write
+    finally:
+        with contextlib.suppress(queue.Full):
+            lines.put_nowait(None)
+        thread.join(FLUSH_S)
+
+
+def warn(sentences: Sequence[str]) -> None:
+    """Print warnings to stderr, one a line."""
+    for sentence in sentences:
+        print(f"warning: {sentence}", file=sys.stderr, flush=True)
+
+
+class Screen:
+    """The user's view of one launch. On a terminal it moves; elsewhere it is plain lines."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+
+    def progress(self, text: str) -> None:
+        """Say what is being waited for."""
+        if self._console.is_terminal:
+            if self._status is None:
+                self._status = self._console.status(text)
+                self._status.start()
+            self._status.update(text)
+
+    def line(self, text: str) -> None:
+        """Print one line that stays."""
+        self.settle()
+        self._print(text)
+
+    def ready(self, settings: LaunchSettings, models: Sequence[str]) -> None:
+        """Print how to use the mesh and how to stop it."""
+        self.settle()
+        lines = ready_lines(settings, models)
+        if self._console.is_terminal:
+            with contextlib.suppress(OSError):
+                self._console.print(
+                    Panel("\n".join(lines), title="Outrigger is ready", expand=False, highlight=False)
+                )
+        else:
+            self._print("\n".join(["Outrigger is ready", *lines]))
+
+    def settle(self) -> None:
+        """End what moves."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _print(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def ready_lines(settings: LaunchSettings, models: Sequence[str]) -> list[str]:
+    """Return the lines of the ready panel."""
+    host = reachable(settings.bind)
+    proxy = f"http://{address(host, settings.proxy_port)}/v1"
+    lines = [f"proxy    {proxy}"]
+    if settings.api_port is not None:
+        lines.append(f"API      http://{address(host, settings.api_port)}/docs")
+    lines.append(f"metrics  http://{address(host, settings.metrics_port)}/metrics")
+    if settings.demo:
+        lines.append("demo     answers come from the built-in simulated provider; use -f FILE for your own")
+    lines += ["", "Point any OpenAI client at it:", f"  export OPENAI_BASE_URL={proxy}"]
+    if settings.demo:
+        lines.append("  export OPENAI_API_KEY=demo")
+    model = models[0] if models else "gpt-4o-mini"
+    key = "demo" if settings.demo else "$OPENAI_API_KEY"
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+    lines += [
+        "or try:",
+        f"  curl {proxy}/chat/completions -H 'content-type: application/json' \\",
+        f'    -H "authorization: Bearer {key}" \\',
+        f"    -d '{body}'",
+        "",
+        "Ctrl-C stops it.",
+    ]
+    return lines

@@ -1,0 +1,45 @@
+"""What a launcher is told: the options of `up` and `sidecar`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSettings:
+    """Settings of one mesh on this machine.
+
+    `api_port` None is a sidecar, whose policy comes from `control_plane` (a gRPC address). `files` None is
+    the demo. `run_dir` None makes a short temporary folder that is removed at the end.
+    """
+
+    data_dir: Path
+    proxy_port: int
+    metrics_port: int
+    envoy_admin_port: int
+    api_port: int | None = None
+    control_plane: str | None = None
+    files: tuple[Path, ...] | None = None
+    bind: str = "127.0.0.1"
+    workers: int = 1
+    workload: str = "default"
+    sidecar_id: str = "local"
+    external_envoy: bool = False
+    run_dir: Path | None = None
+    log_level: str = "warning"
+
+    @property
+    def demo(self) -> bool:
+        """Whether the built-in demo is served."""
+        return self.api_port is not None and self.files is None
+
+
+def address(host: str, port: int) -> str:
+    """Return `HOST:PORT`, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reachable(bind: str) -> str:
+    """Return the host by which this machine reaches what listens on `bind`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)

@@ -1,0 +1,130 @@
+"""The entry point `outrigger`: the list of commands, exit statuses, and no traceback ever.
+
+Status 0 is success, 1 a failure told in a sentence on stderr, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from control_plane.cli.failures import CommandFailed
+
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: where its function is, its line in the list, and an example ("" when it shows its own)."""
+
+    target: str
+    summary: str
+    example: str = ""
+
+
+COMMANDS: Final[dict[str, Entry]] = {
+    "up": Entry(
+        "control_plane.cli.up:up",
+        "Run the whole mesh on this machine; without a file, a demo.",
+        "outrigger up -f policy.yaml --proxy-port 10000",
+    ),
+    "sidecar": Entry(
+        "control_plane.cli.sidecar:sidecar",
+        "Run one sidecar: agent, processors and Envoy.",
+        "outrigger sidecar --control-plane 10.0.0.5:9900 --workload checkout",
+    ),
+    "control-plane": Entry(
+        "control_plane.cli.control_plane:control_plane",
+        "Run the control plane: the API and the push stream.",
+        "outrigger control-plane -f policy.yaml --push-address 0.0.0.0:9900",
+    ),
+    "provider": Entry(
+        "control_plane.cli.provider:provider", "Run the simulated provider, OpenAI-compatible and free."
+    ),
+    "validate": Entry(
+        "control_plane.cli.validate:validate",
+        "Check documents without any server.",
+        "outrigger validate -f policy.yaml -o json",
+    ),
+}
+
+
+class _NamedCommand(TyperCommand):
+    """Stands for a command in the list; becomes the real one when it is run."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, help=entry.summary)
+        self._entry = entry
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
+    ) -> Context:
+        """Import the command and go on with it."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+    def load(self) -> Command:
+        """Return the real command."""
+        module, _, function = self._entry.target.partition(":")
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        epilog = f"Example: {self._entry.example}" if self._entry.example else None
+        app.command(self.name, epilog=epilog)(getattr(import_module(module), function))
+        return typer.main.get_command(app)
+
+
+class _Commands(TyperGroup):
+    """The commands by name, each imported only when it is run, so that `--help` is quick."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """Return the command, or None when there is none of that name."""
+        entry = COMMANDS.get(cmd_name)
+        return _NamedCommand(cmd_name, entry) if entry else None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"outrigger {version('outrigger-llm')}")
+        raise typer.Exit
+
+
+def _root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """An LLM service mesh: an Envoy sidecar and a Python processor beside every application."""
+
+
+def build() -> typer.Typer:
+    """Return the application."""
+    app = typer.Typer(
+        cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    )
+    app.callback(epilog="Example: outrigger up")(_root)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    try:
+        build()(args=list(arguments) if arguments is not None else None, prog_name="outrigger")
+    except CommandFailed as failure:
+        print(f"outrigger: {failure}", file=sys.stderr)
+        sys.exit(failure.status)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        reason = " ".join(str(error).split()) or "no reason given"
+        print(f"outrigger: unexpected {type(error).__name__}: {reason}; please report it", file=sys.stderr)
+        sys.exit(1)

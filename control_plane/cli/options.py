@@ -1,0 +1,31 @@
+"""Options that several commands share: their types, and the choices they take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+
+class LogLevel(StrEnum):
+    """From which level on the log is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+DEFAULT_DATA_DIR: Final = Path(".outrigger")
+
+ProxyPort = Annotated[int, typer.Option(min=1, max=65535, metavar="PORT", help="Where applications call.")]
+MetricsPort = Annotated[int, typer.Option(min=1, max=65535, metavar="PORT", help="Prometheus metrics.")]
+AdminPort = Annotated[
+    int, typer.Option(min=1, max=65535, metavar="PORT", help="Envoy's admin; always on loopback.")
+]
+DataDir = Annotated[
+    Path, typer.Option(metavar="DIR", help="What is kept over restarts; one mesh at a time may use it.")
+]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Number of processors.")]

@@ -1,0 +1,70 @@
+"""`outrigger sidecar`: the half of the mesh that stands beside one application."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from control_plane.cli.options import (
+    DEFAULT_DATA_DIR,
+    AdminPort,
+    DataDir,
+    LogLevel,
+    MetricsPort,
+    ProxyPort,
+    Workers,
+)
+
+
+def sidecar(
+    *,
+    control_plane: Annotated[
+        str, typer.Option(metavar="ADDR", help="Where policy comes from: HOST:PORT or unix:/PATH.")
+    ],
+    workload: Annotated[str, typer.Option(metavar="NAME", help="What Policies call it.")] = "default",
+    sidecar_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="Unique among sidecars; the host name by default.")
+    ] = None,
+    proxy_port: ProxyPort = 10000,
+    metrics_port: MetricsPort = 9102,
+    envoy_admin_port: AdminPort = 9901,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the sockets, shared with an external Envoy."),
+    ] = None,
+    workers: Workers = 1,
+    bind: Annotated[str, typer.Option(metavar="ADDR", help="Where proxy and metrics listen.")] = "127.0.0.1",
+    external_envoy: Annotated[
+        bool, typer.Option("--external-envoy", help="Envoy runs elsewhere (needs --run-dir).")
+    ] = False,
+    log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
+) -> None:
+    """Run agent, processors and Envoy, following a control plane elsewhere.
+
+    Without the control plane it serves the last policy it had (kept in --data-dir).
+    """
+    from control_plane.cli.launcher.run import launch  # noqa: PLC0415 - keeps --help quick
+    from control_plane.cli.launcher.settings import LaunchSettings  # noqa: PLC0415
+
+    if external_envoy and run_dir is None:
+        raise typer.BadParameter("needs --run-dir, shared with Envoy", param_hint="--external-envoy")
+    settings = LaunchSettings(
+        data_dir=data_dir.absolute(),
+        proxy_port=proxy_port,
+        metrics_port=metrics_port,
+        envoy_admin_port=envoy_admin_port,
+        control_plane=control_plane,
+        bind=bind,
+        workers=workers,
+        workload=workload,
+        sidecar_id=sidecar_id or socket.gethostname(),
+        external_envoy=external_envoy,
+        run_dir=run_dir,
+        log_level=log_level,
+    )
+    launch(settings, os.environ)
