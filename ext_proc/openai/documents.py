@@ -93,7 +93,7 @@ def _is_faithful(body: bytes, written: bytes) -> bool:
 
     All of it runs at the speed of memory: a body of 20 MiB must not hold the others up.
     """
-    # White space is never needed between JSON tokens, so taking it out, within texts too, keeps the structure.
+    # JSON never needs white space between tokens: taking it out, within texts too, keeps the structure.
     packed, expected = body.translate(None, _WHITE_SPACE), written.translate(None, _WHITE_SPACE)
     if packed == expected:
         return True

@@ -38,11 +38,9 @@ class EventParser:
     __slots__ = (
         "_data",
         "_event",
-        "_held",
         "_id",
         "_max",
         "_retry_ms",
-        "_seen_field",
         "_skip_lf",
         "_start",
         "_tail",
@@ -50,9 +48,8 @@ class EventParser:
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._tail: list[bytes] = []  # pieces of a line whose end has not come
-        self._held = 0  # bytes in _tail and _data
-        self._data: list[bytes] = []
+        self._tail = bytearray()  # the start of a line whose end has not come
+        self._data = bytearray()  # the values of the data lines, each with a LF
         self._event = b""
         self._id = b""
         self._retry_ms: int | None = None
@@ -62,7 +59,7 @@ class EventParser:
     @property
     def unfinished(self) -> bool:
         """Whether the stream, if it ended now, would cut an event off."""
-        return bool(self._tail or self._data or self._event)
+        return bool(self._tail or self._data)
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that `chunk` completes.
@@ -71,14 +68,12 @@ class EventParser:
             EventTooLarge: the parser cannot go on.
         """
         if self._start:
-            chunk = b"".join([*self._tail, chunk])
-            self._tail.clear()
+            chunk = bytes(self._tail) + chunk
             if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-                self._tail = [chunk] if chunk else []
-                self._held = len(chunk)
+                self._tail[:] = chunk
                 return []
             self._start = False
-            self._held = 0
+            self._tail.clear()
             chunk = chunk.removeprefix(_BOM)
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
@@ -92,29 +87,27 @@ class EventParser:
         for line in lines:
             whole = line
             if self._tail:
-                self._held -= sum(map(len, self._tail))
-                whole = b"".join([*self._tail, line])
+                whole = bytes(self._tail) + line
                 self._tail.clear()
             if whole:
                 self._field(whole)
             else:
                 self._dispatch(events)
-        if rest:
-            self._tail.append(rest)
-            self._hold(len(rest))
+        self._tail += rest
+        self._check_size()
         return events
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > self._max:
+    def _check_size(self) -> None:
+        if len(self._tail) + len(self._data) > self._max:
             raise EventTooLarge(f"an event holds more than {self._max} bytes")
 
     def _field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._data.append(value)
-            self._hold(len(value) + 1)
+            self._data += value
+            self._data += b"\n"
+            self._check_size()
         elif name == b"event":
             self._event = value
         elif name == b"id":
@@ -125,9 +118,8 @@ class EventParser:
 
     def _dispatch(self, events: list[Event]) -> None:
         if self._data:
-            events.append(Event(b"\n".join(self._data), self._event, self._id, self._retry_ms))
+            events.append(Event(bytes(self._data[:-1]), self._event, self._id, self._retry_ms))
             self._data.clear()
-        self._held = 0
         self._event = b""
         self._retry_ms = None
 
