@@ -149,6 +149,17 @@ def error_body(reason: str, message: str, kind: str) -> str:
     return json.dumps({"error": error})
 
 
+def request_id_header() -> Json:
+    """Return the header that names the request, for answers that have none yet.
+
+    The bootstrap keeps the id in dynamic metadata, because the header itself is kept from providers.
+    """
+    return {
+        "header": {"key": headers.REQUEST_ID, "value": "%DYNAMIC_METADATA(outrigger.request:id)%"},
+        "append_action": "ADD_IF_ABSENT",
+    }
+
+
 def render_local_replies() -> list[Json]:
     """Return the mappers of `local_reply_config`, in order: the first that matches counts."""
     ours = "response.code_details.startsWith('outrigger') || response.code_details == 'direct_response'"
@@ -174,7 +185,8 @@ def _mapper(reply: LocalReply) -> Json:
             {
                 "header": {"key": headers.ERROR, "value": reply.reason},
                 "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
-            }
+            },
+            request_id_header(),
         ],
         "body_format_override": {
             "content_type": "application/json",

@@ -21,6 +21,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.server.max_pending_requests", MAX_PENDING_STREAMS),
     ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING_STREAMS),
     ("grpc.http2.max_pings_without_data", 0),
+    # Envoy asks every half second whether this process still runs; that is no abuse.
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ext_proc.agent.local_replies import CLOSED_ROUTE, NO_BACKEND_ROUTE, error_body
+from ext_proc.agent.local_replies import CLOSED_ROUTE, NO_BACKEND_ROUTE, error_body, request_id_header
 from ext_proc.agent.render.durations import seconds
 from ext_proc.agent.render.endpoint import endpoint_of
 from ext_proc.contract import headers
@@ -50,12 +50,37 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "name": "api",
         "domains": ["*"],
         "routes": [*decided.values(), _unknown_route(), *_undecided(current), _outside()],
+        "typed_per_filter_config": {EXT_PROC: _processing(current.fail_open)},
     }
-    if not current.fail_open:
-        host["typed_per_filter_config"] = {
-            EXT_PROC: {"@type": PER_ROUTE, "overrides": {"failure_mode_allow": False}}
-        }
-    return {"@type": ROUTES_TYPE, "name": ROUTES_NAME, "virtual_hosts": [host]}
+    return {
+        "@type": ROUTES_TYPE,
+        "name": ROUTES_NAME,
+        "virtual_hosts": [host],
+        # The upstream filters keep our id from providers, and so from Envoy's own way to set it.
+        "response_headers_to_add": [request_id_header()],
+    }
+
+
+def _processing(fail_open: bool) -> Json:
+    """Return how requests of the API are processed.
+
+    Response headers are asked for here and not in the bootstrap, so that they are not for what Envoy refuses
+    before it has a route: an answer that waits for the processor is lost when the connection is closed.
+    """
+    return {
+        "@type": PER_ROUTE,
+        "overrides": {
+            "failure_mode_allow": fail_open,
+            "processing_mode": {
+                "request_header_mode": "SEND",
+                "request_body_mode": "BUFFERED",
+                "request_trailer_mode": "SKIP",
+                "response_header_mode": "SEND",
+                "response_body_mode": "NONE",
+                "response_trailer_mode": "SKIP",
+            },
+        },
+    }
 
 
 def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:

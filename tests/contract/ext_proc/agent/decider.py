@@ -25,6 +25,7 @@ OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", 64 * 1024 * 1024),
     ("grpc.server.max_pending_requests", 100_000),
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.server.max_pending_requests_hard_limit", 200_000),
 )
 
@@ -48,7 +49,9 @@ class Decider(external_processor_pb2_grpc.ExternalProcessorServicer):  # type: i
         async for message in requests:
             kind = message.WhichOneof("request")
             if kind == "request_headers":
-                found = {item.key: item.raw_value.decode() for item in message.request_headers.headers.headers}
+                found = {
+                    item.key: item.raw_value.decode() for item in message.request_headers.headers.headers
+                }
                 answer = self._on_headers(found)
             elif kind == "request_body":
                 if "x-test-park" in found:
@@ -61,7 +64,8 @@ class Decider(external_processor_pb2_grpc.ExternalProcessorServicer):  # type: i
                 )
             elif kind == "response_headers":
                 kinds = [
-                    item.raw_value for item in message.response_headers.headers.headers
+                    item.raw_value
+                    for item in message.response_headers.headers.headers
                     if item.key == "content-type"
                 ]
                 held = any(value.startswith(b"application/json") for value in kinds)
