@@ -1,4 +1,4 @@
-"""Connections to providers, observed at the provider: reuse, limits, preconnect, ejection, HTTP/2 over TLS."""
+"""Connections, observed at the provider: reuse, limits, preconnect, ejection, HTTP/2 over TLS."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _provider_stats(port: int, authority: Path) -> dict[str, Any]:
 async def test_tls_is_verified_and_speaks_http_2(
     tls_provider: tuple[int, Path], start_mesh: Callable[..., Mesh]
 ) -> None:
-    """By ALPN many calls share one HTTP/2 connection; `http: "1.1"` keeps to that; a wrong name gets nothing."""
+    """By ALPN many calls share an HTTP/2 connection; `http: "1.1"` keeps to that; a wrong name fails."""
     port, authority = tls_provider
     mesh = start_mesh(
         TLS.format(port=port),

@@ -1,4 +1,4 @@
-"""Streams byte for byte: however the provider cuts, ends and decorates its events, the caller gets them so."""
+"""Streams byte for byte: however the provider cuts and decorates its events, the caller gets them so."""
 
 from __future__ import annotations
 

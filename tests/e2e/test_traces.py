@@ -21,7 +21,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 
 
-class Collector(trace_service_pb2_grpc.TraceServiceServicer):  # type: ignore[misc]
+class Collector(trace_service_pb2_grpc.TraceServiceServicer):
     """Keeps every span that it is sent."""
 
     def __init__(self) -> None:
@@ -49,7 +49,9 @@ async def collector() -> AsyncIterator[tuple[Collector, int]]:
     """A running OTLP collector and its port."""
     server = grpc.aio.server()
     service = Collector()
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(service, server)
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
+        service, server
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield service, port
@@ -64,7 +66,7 @@ def attributes(span: Any) -> dict[str, Any]:
 async def test_each_call_is_a_span(
     collector: tuple[Collector, int], rude: RudeProvider, script: str, start_mesh: Callable[..., Mesh]
 ) -> None:
-    """Spans have GenAI attributes, the caller's trace as parent, an error status on failure, and no prompt."""
+    """Spans have GenAI attributes, the caller's span as parent, an error status on failure, no prompt."""
     service, port = collector
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
