@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.harness.mesh import Mesh
-from tests.harness.processes import alive, until
+from tests.harness.processes import alive, eventually, until
 from tests.harness.raw_http import Answer, Connection, connect, json_request
 
 CHAT = "/v1/chat/completions"
@@ -82,9 +82,20 @@ class Callers:
     async def more(self, count: int, seconds: float = 20) -> None:
         """Wait until `count` calls more have been answered."""
         goal = self.load.count + count
-        async with asyncio.timeout(seconds):
-            while self.load.count < goal:
-                await asyncio.sleep(0.01)
+
+        async def reached() -> bool:
+            return self.load.count >= goal
+
+        await eventually(reached, seconds, f"{count} more answers")
+
+    async def more_decided(self, count: int, seconds: float = 20) -> None:
+        """Wait until the processor has decided `count` calls more."""
+        goal = self.load.answers["decided"] + count
+
+        async def reached() -> bool:
+            return self.load.answers["decided"] >= goal
+
+        await eventually(reached, seconds, f"{count} more decided answers")
 
     async def _call(self, caller: int) -> None:
         connection: Connection | None = None

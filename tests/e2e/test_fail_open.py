@@ -26,7 +26,7 @@ from tests.e2e.faults import (
     raise_descriptor_limit,
 )
 from tests.harness.mesh import OUTRIGGER, Mesh, http_status
-from tests.harness.processes import free_ports, until
+from tests.harness.processes import eventually, free_ports, until
 from tests.harness.raw_http import connect, json_request, post, request_bytes
 from tests.harness.rude import (
     STREAM_END,
@@ -54,6 +54,27 @@ def small_mesh(rude: RudeProvider, start_mesh: Callable[..., Mesh]) -> Callable[
     return start
 
 
+@pytest.fixture
+def quick_upstream(tmp_path: Path) -> Iterator[int]:
+    """The port of an Envoy that answers every chat by itself."""
+    port, admin = free_ports(2)
+    config = tmp_path / "upstream.json"
+    envoys.write_upstream(config, port, admin)
+    envoy = str(Path(sys.executable).with_name("envoy"))
+    upstream = subprocess.Popen(
+        [envoy, "-c", str(config), "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: http_status(f"http://127.0.0.1:{admin}/ready") == 200, 20, "the upstream is ready")
+        yield port
+    finally:
+        upstream.terminate()
+        upstream.wait(10)
+
+
 async def bypasses(mesh: Mesh) -> float:
     """Return how many requests have failed open, by the agent's own count."""
     await asyncio.sleep(0.6)  # Envoy's access log is flushed twice in that time
@@ -65,7 +86,7 @@ async def bypasses(mesh: Mesh) -> float:
 async def test_processor_dead(
     small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, fail_open: bool
 ) -> None:
-    """New requests go to the default Backend as they are, within 5 ms; or are 503. Others' policies return."""
+    """New requests go to the default Backend as they are, within 5 ms; or are 503. Then policy returns."""
     mesh = small_mesh(fail_open)
     headers = rude.script(script, reply(200, completion("as is")))
     assert (await post(mesh.proxy_port, chat("before"), headers)).get("x-outrigger-model") == "plain"
@@ -100,9 +121,7 @@ async def test_processor_dead(
     async def decided() -> bool:
         return (await post(mesh.proxy_port, chat("after"), headers)).get("x-outrigger-model") == "plain"
 
-    async with asyncio.timeout(10):
-        while not await decided():
-            await asyncio.sleep(0.1)
+    await eventually(decided, 10, "requests are decided again")
 
 
 @both
@@ -203,10 +222,7 @@ async def test_processor_killed_again_and_again_under_load(
             (pid,) = await asyncio.to_thread(until, lambda: mesh.pids("processor"), 10, "a processor")
             os.kill(pid, signal.SIGKILL)
             await callers.more(200)
-            decided = callers.load.answers["decided"]
-            async with asyncio.timeout(10):
-                while callers.load.answers["decided"] < decided + 50:
-                    await asyncio.sleep(0.02)
+            await callers.more_decided(50, 10)
     assert callers.load.wrong == []
     assert set(callers.load.answers) <= {"decided", "as-is"}
     assert callers.load.slowest < 3.5
@@ -214,31 +230,15 @@ async def test_processor_killed_again_and_again_under_load(
 
 @both
 async def test_a_burst_of_five_thousand_waits_its_turn(
-    tmp_path: Path, start_mesh: Callable[..., Mesh], fail_open: bool
+    quick_upstream: int, start_mesh: Callable[..., Mesh], fail_open: bool
 ) -> None:
     """5,000 requests at the same moment are all decided: none bypassed, none refused."""
     raise_descriptor_limit()
-    port, admin = free_ports(2)
-    config = tmp_path / "upstream.json"
-    envoys.write_upstream(config, port, admin)
-    envoy = str(Path(sys.executable).with_name("envoy"))
-    upstream = subprocess.Popen(
-        [envoy, "-c", str(config), "--disable-hot-restart", "--concurrency", "1", "--log-level", "error"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        ready = f"http://127.0.0.1:{admin}/ready"
-        await asyncio.to_thread(until, lambda: http_status(ready) == 200, 20, "the upstream is ready")
-        mesh = start_mesh(SMALL_MESH.format(rude=port, fail_open=str(fail_open).lower()))
-        answers = await burst(mesh.proxy_port, 5000, chat("hello"), 60)
-        assert {answer.status for answer in answers} == {200}
-        assert {answer.get("x-outrigger-model") for answer in answers} == {"plain"}
-        assert await bypasses(mesh) == 0
-    finally:
-        upstream.terminate()
-        upstream.wait(10)
+    mesh = start_mesh(SMALL_MESH.format(rude=quick_upstream, fail_open=str(fail_open).lower()))
+    answers = await burst(mesh.proxy_port, 5000, chat("hello"), 60)
+    assert {answer.status for answer in answers} == {200}
+    assert {answer.get("x-outrigger-model") for answer in answers} == {"plain"}
+    assert await bypasses(mesh) == 0
 
 
 @both
@@ -290,8 +290,7 @@ async def test_cold_start_without_a_control_plane(
         "--envoy-admin-port", str(admin),
     ]  # fmt: skip
     log_path = tmp_path / "sidecar.log"
-    with log_path.open("wb") as log:
-        sidecar = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    sidecar = _spawn(command, log_path)
     headers = rude.script(script)
     try:
 
@@ -300,13 +299,20 @@ async def test_cold_start_without_a_control_plane(
             return http_status(f"http://127.0.0.1:{admin}/ready") == 200
 
         await asyncio.to_thread(until, serves, 30, "the sidecar serves")
-        async with asyncio.timeout(15):
-            while (await post(proxy, chat("cold"), headers)).get("x-outrigger-model") != "plain":
-                await asyncio.sleep(0.1)
+
+        async def decided() -> bool:
+            return (await post(proxy, chat("cold"), headers)).get("x-outrigger-model") == "plain"
+
+        await eventually(decided, 15, "the snapshot on disk is in force")
         assert rude.seen(script)[-1].json()["model"] == "renamed-upstream"
     finally:
         sidecar.send_signal(signal.SIGTERM)
         assert sidecar.wait(12) == 0
+
+
+def _spawn(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:
+    with log_path.open("wb") as log:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 @pytest.fixture
@@ -347,9 +353,7 @@ async def test_a_route_that_envoy_does_not_know(
             answer = await post(mesh.proxy_port, chat("hello"), headers)
             return answer.get("x-outrigger-error") == "no-route"
 
-        async with asyncio.timeout(10):
-            while not await decided():
-                await asyncio.sleep(0.1)
+        await eventually(decided, 10, "the forged processor is asked")
         before = len(rude.seen(script))
         answers = [await post(mesh.proxy_port, chat("hello"), headers) for _ in range(10)]
     for answer in answers:

@@ -16,9 +16,9 @@ import pytest
 from tests.e2e.documents import SMALL_MESH
 from tests.e2e.faults import CHAT, chat
 from tests.harness.mesh import OUTRIGGER, Mesh, http_status
-from tests.harness.processes import alive, free_ports, until
+from tests.harness.processes import alive, eventually, free_ports, until
 from tests.harness.raw_http import connect, json_request, post
-from tests.harness.rude import STREAM_END, STREAM_HEAD, RudeProvider, chunk, delta, event
+from tests.harness.rude import STREAM_END, STREAM_HEAD, Piece, RudeProvider, chunk, delta, event
 
 PORT_FLAGS = ("--proxy-port", "--api-port", "--metrics-port", "--envoy-admin-port")
 LIMITS = {"processor": 10, "control-plane": 15, "envoy": 6, "agent": 10}
@@ -42,16 +42,19 @@ async def test_each_process_can_be_killed_alone(rude: RudeProvider, start_mesh: 
 
     for role, limit in LIMITS.items():
         others = {child.pid for child in mesh.children() if child.role != role}
-        old = set(mesh.kill(role))
+        old = frozenset(mesh.kill(role))
         began = time.monotonic()
-        async with asyncio.timeout(limit):
-            while not mesh.pids(role) or old & set(mesh.pids(role)) or not await serves():
-                await asyncio.sleep(0.05)
+
+        async def back(role: str = role, old: frozenset[int] = old) -> bool:
+            pids = mesh.pids(role)
+            return bool(pids) and not old & set(pids) and await serves()
+
+        await eventually(back, limit, f"{role} is back and in service")
         assert others <= {child.pid for child in mesh.children()}, f"siblings of {role} died"
         print(f"{role}: back after {time.monotonic() - began:.1f} s")
 
 
-async def test_processes_are_siblings_and_listen_on_loopback(mesh: Mesh) -> None:
+def test_processes_are_siblings_and_listen_on_loopback(mesh: Mesh) -> None:
     """Envoy, agent, processor and control plane are children of the launcher; nothing listens elsewhere."""
     roles = {child.role: child.pid for child in mesh.children()}
     assert {"envoy", "agent", "processor", "control-plane"} <= set(roles)
@@ -95,9 +98,9 @@ async def test_streams_in_flight_finish_before_the_end(
 ) -> None:
     """A stream that ends within the limit is not cut by a stop."""
     mesh = start_mesh(documents(rude))
-    pieces = [STREAM_HEAD]
+    pieces: list[Piece] = [STREAM_HEAD]
     for number in range(10):
-        pieces += [chunk(event(delta(f"w{number}"))), 0.2]  # type: ignore[list-item]
+        pieces += [chunk(event(delta(f"w{number}"))), 0.2]
     headers = rude.script(script, [*pieces, STREAM_END])
     call = asyncio.create_task(post(mesh.proxy_port, chat("long", stream=True), headers))
     await asyncio.to_thread(until, lambda: rude.seen(script), 5, "the call is upstream")
@@ -111,7 +114,8 @@ async def test_a_stream_without_end_does_not_hold_the_stop(
 ) -> None:
     """Streams that go on for ever are cut so that 12 s are kept."""
     mesh = start_mesh(documents(rude))
-    headers = rude.script(script, [STREAM_HEAD, *([chunk(event(delta("x"))), 0.2] * 200), STREAM_END])
+    beat: list[Piece] = [chunk(event(delta("x"))), 0.2]
+    headers = rude.script(script, [STREAM_HEAD, *beat * 200, STREAM_END])
     async with await connect(mesh.proxy_port) as connection:
         await connection.send(json_request(CHAT, chat("long", stream=True), list(headers.items())))
         await connection.receive_head()
@@ -227,7 +231,7 @@ def test_a_port_in_use_is_named(tmp_path: Path, flag: str) -> None:
         ("validate",),
         ("sidecar",),
     ],
-    ids=lambda words: "-".join(words),
+    ids="-".join,
 )
 def test_wrong_usage_is_2(words: tuple[str, ...]) -> None:
     """A command line that makes no sense ends with 2 and says why."""
@@ -260,7 +264,7 @@ def test_without_envoy_it_says_so(tmp_path: Path) -> None:
 
 
 def test_ready_means_serving(rude: RudeProvider, start_mesh: Callable[..., Mesh]) -> None:
-    """At the moment `/readyz` turns 200 the first call is decided; the health page answers without a token."""
+    """When `/readyz` turns 200 the first call is decided; the health page answers without a token."""
     mesh = start_mesh(documents(rude))
     answer = asyncio.run(post(mesh.proxy_port, chat("first")))
     assert answer.get("x-outrigger-model") == "plain"

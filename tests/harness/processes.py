@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -86,6 +87,19 @@ def rss_bytes(pid: int) -> int:
     """Return the resident memory of `pid`; 0 when it is gone."""
     stat = _stat(pid)
     return int(stat[21]) * os.sysconf("SC_PAGE_SIZE") if stat else 0
+
+
+async def eventually(probe: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
+    """Await `probe` until it returns True.
+
+    Raises:
+        TimeoutError: it did not within `seconds`; the message names `what`.
+    """
+    deadline = time.monotonic() + seconds
+    while not await probe():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} s: {what}")
+        await asyncio.sleep(0.02)
 
 
 def until(probe: Callable[[], T], seconds: float, what: str) -> T:
