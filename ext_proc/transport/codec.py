@@ -6,7 +6,7 @@ recur (most of them) are made once and kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,10 +25,11 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Value as StructValue
 
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
-from ext_proc.exchange import Answer, Forward, Metadata, RequestHead, ResponsePlan
+from ext_proc.exchange import Answer, Forward, Metadata, Pairs, Reason, RequestHead, ResponsePlan, Value
 
 # The code_details of our own answers begin so; Envoy's local-reply rules leave them alone.
 DETAILS_PREFIX: Final = "outrigger_"
@@ -43,27 +44,40 @@ decode_request = ProcessingRequest.FromString
 
 def request_head(message: HttpHeaders) -> RequestHead:
     """Read the request headers. Bytes that are no UTF-8 survive as surrogate escapes."""
-    headers: dict[str, str] = {}
-    doubled: set[str] = set()
-    for header in message.headers.headers:
-        name = header.key
-        value = header.raw_value.decode("utf-8", "surrogateescape") or header.value
-        if name in headers:
-            doubled.add(name)
-            value = f"{headers[name]}, {value}"
-        headers[name] = value
+    received = message.headers.headers
+    headers = {header.key: _text(header) for header in received}
+    doubled: frozenset[str] = frozenset()
+    if len(headers) != len(received):
+        headers, doubled = _join_doubled(received)
     path, _, query = headers.get(":path", "/").partition("?")
-    return RequestHead(headers.get(":method", ""), path, query, headers, frozenset(doubled))
+    return RequestHead(headers.get(":method", ""), path, query, headers, doubled)
 
 
 def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:
     """Read the response's status and headers; of a name that came twice the last value stands."""
-    headers = {
-        header.key: header.raw_value.decode("utf-8", "surrogateescape") or header.value
-        for header in message.headers.headers
-    }
+    headers = {header.key: _text(header) for header in message.headers.headers}
     status = headers.get(":status", "")
     return (int(status) if status.isdecimal() else 0), headers
+
+
+def _text(header: HeaderValue) -> str:
+    raw: bytes = header.raw_value
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "surrogateescape")
+
+
+def _join_doubled(received: Iterable[HeaderValue]) -> tuple[dict[str, str], frozenset[str]]:
+    headers: dict[str, str] = {}
+    doubled: set[str] = set()
+    for header in received:
+        value = _text(header)
+        if header.key in headers:
+            doubled.add(header.key)
+            value = f"{headers[header.key]}, {value}"
+        headers[header.key] = value
+    return headers, frozenset(doubled)
 
 
 WANT_BODY: Final[bytes] = ProcessingResponse(request_headers=HeadersResponse()).SerializeToString()
@@ -98,18 +112,53 @@ def forward_on_body(forward: Forward) -> bytes:
 
 
 def answer(given: Answer) -> bytes:
-    """Reply to anything: this is the answer, nothing goes upstream."""
-    message = ProcessingResponse(
-        immediate_response=ImmediateResponse(
-            status=HttpStatus(code=given.status),
-            headers=HeaderMutation(set_headers=_options(given.headers)),
-            body=given.body,
-            details=DETAILS_PREFIX + given.reason.value.replace("-", "_"),
-        )
+    """Reply to anything: this is the answer, nothing goes upstream.
+
+    All but the body is made once; the body is put beside it as protobuf's wire format allows (fields of one
+    message may come in any order, https://protobuf.dev/programming-guides/encoding/).
+    """
+    frame = _answer_frame(given.status, given.reason, given.headers)
+    body = given.body
+    length = _varint(len(body))
+    inner = len(frame) + len(_BODY_TAG) + len(length) + len(body)
+    return b"".join(
+        (_IMMEDIATE_TAG, _varint(inner), frame, _BODY_TAG, length, body, _metadata_field(given.metadata))
     )
-    if given.metadata:
-        message.dynamic_metadata.CopyFrom(_metadata(given.metadata))
-    return _serialise(message)
+
+
+@lru_cache(maxsize=4096)
+def _answer_frame(status: int, reason: Reason, headers: Pairs) -> bytes:
+    frame: bytes = ImmediateResponse(
+        status=HttpStatus(code=status),
+        headers=HeaderMutation(set_headers=_options(headers)),
+        details=DETAILS_PREFIX + reason.value.replace("-", "_"),
+    ).SerializeToString()
+    return frame
+
+
+@lru_cache(maxsize=4096)
+def _metadata_field(metadata: Metadata) -> bytes:
+    if not metadata:
+        return b""
+    return _serialise(ProcessingResponse(dynamic_metadata=_build_metadata(metadata)))
+
+
+def _tag(descriptor: Any, field: str) -> bytes:
+    # Both fields are length-delimited: wire type 2.
+    return _varint(descriptor.fields_by_name[field].number << 3 | 2)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_IMMEDIATE_TAG: Final = _tag(ProcessingResponse.DESCRIPTOR, "immediate_response")
+_BODY_TAG: Final = _tag(ImmediateResponse.DESCRIPTOR, "body")
 
 
 def response_body_seen(metadata: Metadata) -> bytes:
@@ -183,11 +232,17 @@ def _options(pairs: Iterable[tuple[str, str]]) -> list[HeaderValueOption]:
 
 
 def _build_metadata(metadata: Metadata) -> Struct:
-    inner: Mapping[str, Any] = dict(metadata)
-    outer = Struct()
-    outer.update({telemetry.NAMESPACE: inner})
-    return outer
+    inner = Struct(fields={name: _value(value) for name, value in metadata})
+    return Struct(fields={telemetry.NAMESPACE: StructValue(struct_value=inner)})
 
 
-# Struct building costs more than the rest of a reply; what says the same is made once.
+def _value(value: Value) -> StructValue:
+    if isinstance(value, bool):
+        return StructValue(bool_value=value)
+    if isinstance(value, str):
+        return StructValue(string_value=value)
+    return StructValue(number_value=value)
+
+
+# What says the same is made once.
 _metadata = lru_cache(maxsize=4096)(_build_metadata)

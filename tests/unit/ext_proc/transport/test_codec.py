@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue
+from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpHeaders, ProcessingResponse
 from hypothesis import given
@@ -117,3 +117,21 @@ def test_a_response_body_stays_as_it_is() -> None:
     message = reply(codec.response_body_seen((("input_tokens", 3.0),)))
     assert message.dynamic_metadata["outrigger"]["input_tokens"] == 3
     assert not message.response_body.response.HasField("body_mutation")
+
+
+@given(st.binary(max_size=400), st.integers(200, 599), st.booleans())
+def test_an_answer_put_together_by_hand_reads_as_one_message(body: bytes, status: int, told: bool) -> None:
+    """Exactly the message that protobuf itself would make, for bodies of any length."""
+    metadata = (("model", "m"), ("stream", True), ("input_tokens", 3.0)) if told else ()
+    given_answer = Answer(status, body, Reason.SERVED_FROM_CACHE, (("age", "1"), ("x", "y")), metadata)
+    expected = ProcessingResponse()
+    expected.immediate_response.status.code = status
+    expected.immediate_response.body = body
+    expected.immediate_response.details = "outrigger_served_from_cache"
+    for name, value in given_answer.headers:
+        option = expected.immediate_response.headers.set_headers.add()
+        option.header.key, option.header.raw_value = name, value.encode()
+        option.append_action = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+    if told:
+        expected.dynamic_metadata.update({"outrigger": dict(metadata)})
+    assert reply(codec.answer(given_answer)) == expected
