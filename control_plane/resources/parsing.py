@@ -119,9 +119,7 @@ def _parse(raw: RawDocument, position: int) -> Document | list[Problem]:
     try:
         spec = KINDS[kind].model_validate(value["spec"])
     except ValidationError as error:
-        problems += [
-            problem(("spec", *path), message) for path, message in _explain(error, KINDS[kind], value["spec"])
-        ]
+        problems += [problem(("spec", *path), message) for path, message in _explain(error, KINDS[kind])]
         return problems
     except RecursionError:
         problems.append(problem(("spec",), "refers to itself"))
@@ -148,10 +146,13 @@ def _check_metadata(kind: object, metadata: object) -> Iterable[tuple[FieldPath,
             yield ("name",), str(error)
 
 
-def _explain(error: ValidationError, spec: type[Spec], value: object) -> Iterable[tuple[FieldPath, str]]:
-    for item in error.errors(include_url=False, include_input=False):
+def _explain(error: ValidationError, spec: type[Spec]) -> Iterable[tuple[FieldPath, str]]:
+    found = error.errors(include_url=False, include_input=False)
+    for item in found:
         path: FieldPath = tuple(item["loc"])
         kind = item["type"]
+        if kind == "too_short" and any(other["loc"][:-1][: len(path)] == path for other in found):
+            continue  # pydantic counts the wrong items of a list as absent
         if kind == "extra_forbidden":
             known = known_fields(spec, path[:-1])
             yield path, f"is no field of {spec_name(spec, path[:-1])}; {nearest(str(path[-1]), known)}"

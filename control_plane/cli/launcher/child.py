@@ -15,11 +15,12 @@ from collections.abc import Callable
 from typing import Final
 
 from control_plane.cli.launcher.backoff import Backoff
-from control_plane.cli.launcher.plan import ChildSpec
+from control_plane.cli.launcher.plan import ChildSpec, Role
 
 PR_SET_PDEATHSIG: Final = 1
 MAX_LINE: Final = 64 * 1024
 OUTPUT_AFTER_END_S: Final = 0.5
+KILL_AGAIN_S: Final = 0.2
 
 Write = Callable[[str], None]
 
@@ -69,9 +70,10 @@ class Child:
         self.signal(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._keeping), grace_s)
-        if not self._keeping.done():
+        while not self._keeping.done():  # again, for a process that was being started just now
             self.signal(signal.SIGKILL)
-        await self._keeping
+            await asyncio.wait((self._keeping,), timeout=KILL_AGAIN_S)
+        self._keeping.result()
 
     def signal(self, number: signal.Signals) -> None:
         """Send `number` to the process and, with SIGKILL, to whatever it has started."""
@@ -101,8 +103,8 @@ class Child:
             process = await asyncio.create_subprocess_exec(
                 *self.spec.command,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stdout=asyncio.subprocess.DEVNULL,  # logs go to stderr; stdout is ours
+                stderr=asyncio.subprocess.PIPE,
                 env=dict(self.spec.environment),
                 start_new_session=True,
                 preexec_fn=dies_with(os.getpid()),
@@ -123,10 +125,10 @@ class Child:
         return status
 
     async def _pass_on(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdout is None:
+        if process.stderr is None:
             return
         pending = b""
-        while chunk := await process.stdout.read(MAX_LINE):
+        while chunk := await process.stderr.read(MAX_LINE):
             *lines, pending = (pending + chunk).split(b"\n")
             if len(pending) > MAX_LINE:
                 lines, pending = [*lines, pending], b""
@@ -140,6 +142,8 @@ class Child:
         if not text:
             return
         self.last_line = text
+        if self._stopping.is_set() and self.spec.role is Role.ENVOY:
+            return  # that its peers go away is no news to a user who stops the mesh
         # JSON lines name their process themselves.
         self._write(text if text.startswith("{") else f"{self.spec.name}: {text}")
 

@@ -1,0 +1,158 @@
+"""Documents to snapshots."""
+
+from control_plane.resources.compile import compile_snapshot
+from control_plane.resources.documents import Documents, check_documents
+from control_plane.resources.loading import read_text
+from ext_proc.contract.policies import resolve_policy
+from ext_proc.contract.snapshot import CredentialRef, Degrade, Quota, Timeouts, Version, decode, encode
+
+EVERYTHING = """
+kind: Backend
+metadata: {name: openai}
+spec:
+  url: https://api.openai.com/v1/
+  credentials: {env: OPENAI_API_KEY}
+  quota: {requestsPerMinute: 3500, concurrency: 50}
+  timeouts: {connect: 1s, request: 2s, streamIdle: 3s}
+  http: "2"
+---
+kind: Backend
+metadata: {name: azure}
+spec: {url: 'https://x.openai.azure.com', protocol: azure-openai, apiVersion: 2024-06-01, credentials: {secretRef: {name: s, key: k}}}
+---
+kind: Model
+metadata: {name: gpt-4o}
+spec:
+  aliases: [fast, best]
+  versions:
+    - {name: stable, backend: openai, weight: 95}
+    - {name: next, backend: azure, upstreamModel: deployment-1, weight: 5}
+  degrade: [{userAgent: '*Mobile*', model: small}, {load: 0.9, model: small}, {tier: gold, model: small}]
+---
+kind: Model
+metadata: {name: small}
+spec: {versions: [{name: only, backend: openai}]}
+---
+kind: Tier
+metadata: {name: gold}
+spec: {match: {header: {X-Plan: Gold}}, priority: 7}
+---
+kind: Consumer
+metadata: {name: team}
+spec: {tenant: acme, tier: gold}
+---
+kind: Policy
+metadata: {name: everyone}
+spec: {failOpen: false, cache: {enabled: true}}
+---
+kind: Policy
+metadata: {name: shop}
+spec: {target: {workloads: ['shop*']}, failOpen: true, cache: {ttl: 1m}}
+"""  # noqa: E501 - one document a paragraph
+
+
+def documents(text: str) -> Documents:
+    """Return `text` checked."""
+    return check_documents(read_text(text.encode(), "p.yaml"))
+
+
+def test_every_built_field_arrives() -> None:
+    """Nothing that has an effect is lost on the way to the data plane."""
+    snapshot = compile_snapshot(documents(EVERYTHING), "web", 7)
+    openai, azure = snapshot.backends["openai"], snapshot.backends["azure"]
+    assert openai.url == "https://api.openai.com/v1"
+    assert openai.credential == CredentialRef("env", "OPENAI_API_KEY")
+    assert openai.quota == Quota(3500, None, 50)
+    assert openai.timeouts == Timeouts(1_000, 2_000, 3_000)
+    assert (openai.http, openai.protocol) == ("2", "openai")
+    assert (azure.protocol, azure.api_version) == ("azure-openai", "2024-06-01")
+    assert azure.credential == CredentialRef("secret", "s", "k")
+    assert snapshot.models["gpt-4o"].versions == (
+        Version("stable", "openai", "gpt-4o", 95.0),
+        Version("next", "azure", "deployment-1", 5.0),
+    )
+    assert snapshot.aliases == {"fast": "gpt-4o", "best": "gpt-4o"}
+    assert snapshot.tiers["gold"].match_headers == {"x-plan": "Gold"}
+    assert snapshot.tiers["gold"].priority == 7
+    assert (snapshot.consumers["team"].tenant, snapshot.consumers["team"].tier) == ("acme", "gold")
+    assert (snapshot.workload, snapshot.revision) == ("web", 7)
+
+
+def test_a_degrade_rule_with_a_load_is_left_out_whole() -> None:
+    """Without the condition that is not built yet it would match everybody."""
+    model = compile_snapshot(documents(EVERYTHING), "web", 1).models["gpt-4o"]
+    assert model.degrade == (Degrade("small", user_agent="*Mobile*"), Degrade("small", tier="gold"))
+
+
+def test_policies_of_other_workloads_are_not_in_the_snapshot() -> None:
+    """A workload gets its own Policies, ranked by how they name it, and its own failOpen."""
+    web = compile_snapshot(documents(EVERYTHING), "web", 1)
+    shop = compile_snapshot(documents(EVERYTHING), "shop-1", 1)
+    assert [layer.name for layer in web.policies] == ["everyone"]
+    assert [(layer.name, layer.workload_rank) for layer in shop.policies] == [
+        ("everyone", (0, 0)),
+        ("shop", (1, 4)),
+    ]
+    assert (web.fail_open, shop.fail_open) == (False, True)
+
+
+def test_the_data_plane_understands_the_settings() -> None:
+    """Names and types are those that `resolve_policy` knows."""
+    text = """
+kind: Policy
+metadata: {name: p}
+spec:
+  unknownModels: refuse
+  cache: {enabled: true, ttl: 1m, scope: global, memoryEntries: 5, memoryBytes: 1MiB, maxTemperature: 0.5}
+  retry: {attempts: 5, base: 10ms, max: 20ms, retryOn: [reset, 503], budget: 0.5}
+  hold: {max: 1s}
+  parameters: {temperature: {max: 0.3, default: 0.1}, topP: {max: 0.9}, maxTokens: {max: 5}, n: {max: 2}, forbid: [logprobs]}
+"""  # noqa: E501
+    snapshot = compile_snapshot(documents(text), "web", 1)
+    policy = resolve_policy(decode(encode(snapshot)).policies, "m", "")
+    assert policy.unknown_models == "refuse"
+    assert (policy.cache.enabled, policy.cache.ttl_ms, policy.cache.scope) == (True, 60_000, "global")
+    assert (policy.cache.memory_entries, policy.cache.memory_bytes) == (5, 1 << 20)
+    assert policy.cache.max_temperature == 0.5
+    assert (policy.retry.attempts, policy.retry.base_ms, policy.retry.max_ms) == (5, 10, 20)
+    assert (policy.retry.retry_on, policy.retry.budget) == (("reset", "503"), 0.5)
+    assert policy.hold.max_ms == 1_000
+    assert (policy.parameters.temperature.max, policy.parameters.temperature.default) == (0.3, 0.1)
+    assert (policy.parameters.top_p.max, policy.parameters.max_tokens.max, policy.parameters.n.max) == (
+        0.9,
+        5,
+        2,
+    )
+    assert policy.parameters.forbid == ("logprobs",)
+
+
+BACKEND = "kind: Backend\nmetadata: {name: %s}\nspec: {url: 'http://h', %s}\n"
+
+
+def test_a_sole_backend_is_the_default_unless_it_cannot_be() -> None:
+    """One openai Backend needs no mark; an azure-openai one cannot take what nobody has read."""
+
+    def default(*texts: str) -> str | None:
+        return compile_snapshot(documents("---\n".join(texts)), "w", 1).default_backend
+
+    assert default(BACKEND % ("a", "")) == "a"
+    assert default(BACKEND % ("a", "protocol: azure-openai")) is None
+    assert default(BACKEND % ("a", ""), BACKEND % ("b", "")) is None
+    assert default(BACKEND % ("a", ""), BACKEND % ("b", "default: true")) == "b"
+    assert default("") is None
+
+
+def test_the_version_depends_on_content_and_revision_alone() -> None:
+    """Two replicas that compile the same policy push the same version."""
+    one, other = (compile_snapshot(documents(EVERYTHING), "web", 3) for _ in range(2))
+    assert one.version == other.version
+    assert one.version.startswith("r3-")
+    changed = compile_snapshot(documents(EVERYTHING.replace("1m", "2m")), "shop", 3)
+    assert changed.version != compile_snapshot(documents(EVERYTHING), "shop", 3).version
+
+
+def test_no_documents_compile_to_an_empty_snapshot() -> None:
+    """A fresh control plane pushes an empty policy, as such."""
+    snapshot = compile_snapshot(Documents(), "web", 1)
+    assert (snapshot.backends, snapshot.policies, snapshot.fail_open) == ({}, (), True)
+    assert decode(encode(snapshot)) == snapshot

@@ -1,0 +1,49 @@
+"""Documents as a set."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from control_plane.resources.documents import check_documents, load_documents
+from control_plane.resources.loading import read_text
+from control_plane.resources.problems import InvalidDocumentsError
+
+
+def test_documents_of_several_files_are_one_set(tmp_path: Path) -> None:
+    """A Model may stand in another file than its Backend."""
+    (tmp_path / "a.yaml").write_text(
+        "kind: Model\nmetadata: {name: m}\nspec: {versions: [{name: v, backend: b}]}\n"
+    )
+    (tmp_path / "b.yaml").write_text("kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1'}\n")
+    documents = load_documents([tmp_path / "a.yaml", tmp_path / "b.yaml"])
+    assert (list(documents.models), list(documents.backends), len(documents)) == (["m"], ["b"], 2)
+
+
+def test_a_name_defined_twice_is_refused_with_both_places() -> None:
+    """The same kind and name in two documents is a slip, not an update."""
+    text = b"kind: Tier\nmetadata: {name: t}\nspec: {}\n---\nkind: Tier\nmetadata: {name: t}\nspec: {}\n"
+    with pytest.raises(InvalidDocumentsError) as error:
+        check_documents(read_text(text, "p.yaml"))
+    (problem,) = error.value.problems
+    assert problem.sentence() == "p.yaml:6: Tier/t: metadata.name: is defined twice, first at p.yaml:1"
+
+
+def test_a_slip_in_one_document_is_not_told_as_broken_references_of_others() -> None:
+    """References are looked at only among documents that are right by themselves."""
+    text = (
+        b"kind: Backend\nmetadata: {name: b}\nspec: {url: nonsense}\n---\n"
+        b"kind: Model\nmetadata: {name: m}\nspec: {versions: [{name: v, backend: b}]}\n"
+    )
+    with pytest.raises(InvalidDocumentsError) as error:
+        check_documents(read_text(text, "p.yaml"))
+    assert [problem.field for problem in error.value.problems] == ["spec.url"]
+
+
+def test_five_thousand_documents_are_checked_in_seconds() -> None:
+    """The ceiling of one control plane is no burden at start."""
+    one = b"kind: Consumer\nmetadata: {name: c%d}\nspec:\n  tenant: t%d\n"
+    text = b"---\n".join(one % (number, number) for number in range(5_000))
+    began = time.monotonic()
+    assert len(check_documents(read_text(text, "p.yaml"))) == 5_000
+    assert time.monotonic() - began < 20

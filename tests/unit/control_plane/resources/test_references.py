@@ -1,0 +1,87 @@
+"""References between documents."""
+
+import pytest
+
+from control_plane.resources.documents import check_documents
+from control_plane.resources.loading import read_text
+from control_plane.resources.problems import InvalidDocumentsError
+
+BASE = """
+kind: Backend
+metadata: {name: b}
+spec: {url: 'http://h/v1'}
+---
+kind: Model
+metadata: {name: m}
+spec: {aliases: [fast], versions: [{name: stable, backend: b}, {name: next, backend: b}]}
+---
+"""
+
+
+def problems(text: str) -> list[tuple[str, str, str]]:
+    """Return document, field and message of every problem of `text` beside a Backend and a Model."""
+    try:
+        check_documents(read_text((BASE + text).encode(), "p.yaml"))
+    except InvalidDocumentsError as error:
+        return [(problem.document, problem.field, problem.message) for problem in error.problems]
+    return []
+
+
+MODEL = "kind: Model\nmetadata: {name: n}\nspec: {versions: [{name: v, backend: b}]%s}"
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "word"),
+    [
+        (
+            "kind: Model\nmetadata: {name: n}\nspec: {versions: [{name: v, backend: x}]}",
+            "spec.versions[0].backend",
+            "Backend",
+        ),
+        (MODEL % ", fallbacks: [m, x]", "spec.fallbacks[1]", 'Model "x"'),
+        (MODEL % ", fallbacks: [n]", "spec.fallbacks[0]", "itself"),
+        (MODEL % ", degrade: [{userAgent: '*', model: x}]", "spec.degrade[0].model", "Model"),
+        (MODEL % ", degrade: [{userAgent: '*', model: n}]", "spec.degrade[0].model", "itself"),
+        (MODEL % ", degrade: [{tier: gold, model: m}]", "spec.degrade[0].tier", 'Tier "gold"'),
+        (MODEL % ", aliases: [m]", "spec.aliases[0]", "Model/m"),
+        (MODEL % ", aliases: [fast]", "spec.aliases[0]", "Model/m"),
+        (MODEL % ", aliases: [x, x]", "spec.aliases[1]", "Model/n"),
+        (MODEL % ", aliases: [n]", "spec.aliases[0]", "Model/n"),
+        ("kind: Consumer\nmetadata: {name: c}\nspec: {tenant: t, tier: gold}", "spec.tier", "Tier"),
+        ("kind: Release\nmetadata: {name: r}\nspec: {model: x, from: a, to: c}", "spec.model", "Model"),
+        (
+            "kind: Release\nmetadata: {name: r}\nspec: {model: m, from: stable, to: c}",
+            "spec.to",
+            'version "c"',
+        ),
+        (
+            "kind: Pin\nmetadata: {name: p}\nspec: {model: x, match: {lastUserMessage: hi}, answer: a}",
+            "spec.model",
+            "Model",
+        ),
+    ],
+)
+def test_a_broken_reference_names_the_field_and_the_other_object(text: str, field: str, word: str) -> None:
+    """Whatever a document names must be there, and be another than itself."""
+    ((_, found, message),) = problems(text)
+    assert found == field
+    assert word in message
+
+
+def test_whole_references_are_accepted() -> None:
+    """Everything that a document may name, named."""
+    assert not problems(
+        MODEL % ", fallbacks: [m], degrade: [{tier: gold, model: m}], aliases: [slow]"
+        + "\n---\nkind: Tier\nmetadata: {name: gold}\nspec: {}"
+        + "\n---\nkind: Consumer\nmetadata: {name: c}\nspec: {tenant: t, tier: gold}"
+        + "\n---\nkind: Release\nmetadata: {name: r}\nspec: {model: m, from: stable, to: next}"
+        + "\n---\nkind: Pin\nmetadata: {name: p}\nspec: {model: m, match: {lastUserMessage: hi}, answer: a}"
+    )
+
+
+def test_two_defaults_are_refused_naming_both() -> None:
+    """Only one Backend is where requests go that nobody has read."""
+    one = "kind: Backend\nmetadata: {name: %s}\nspec: {url: 'http://h', default: true}"
+    ((document, field, message),) = problems("\n---\n".join(one % name for name in ("x", "y")))
+    assert (document, field) == ("Backend/y", "spec.default")
+    assert "Backend/x" in message

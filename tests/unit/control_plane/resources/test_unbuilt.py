@@ -1,0 +1,94 @@
+"""Notices about what has no effect yet."""
+
+import pytest
+
+from control_plane.resources.documents import check_documents
+from control_plane.resources.kinds import KINDS
+from control_plane.resources.loading import read_text
+from control_plane.resources.parsing import known_fields
+from control_plane.resources.unbuilt import UNBUILT
+
+
+def fields(text: str) -> list[str]:
+    """Return the fields of `text` that are named in notices."""
+    return [notice.field for notice in check_documents(read_text(text.encode(), "p.yaml")).notices]
+
+
+POLICY = "kind: Policy\nmetadata: {name: p}\nspec: %s"
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ("{cache: {enabled: true, ttl: 1h}}", []),
+        ("{}", []),
+        ("{coalesce: {enabled: true}}", ["spec.coalesce.enabled"]),
+        ("{cache: {semantic: {enabled: true}}}", ["spec.cache.semantic.enabled"]),
+        ("{batch: {mode: native, maxSize: 5}}", ["spec.batch.mode", "spec.batch.maxSize"]),
+        (
+            "{cache: {staleIfError: 5s}, redaction: {logs: true, prompts: true}}",
+            ["spec.cache.staleIfError", "spec.redaction.prompts"],
+        ),
+        (
+            "{session: {enabled: true}, limits: {onRedisLoss: refuse}}",
+            ["spec.session.enabled", "spec.limits.onRedisLoss"],
+        ),
+    ],
+)
+def test_each_field_that_is_set_and_not_built_is_named(spec: str, named: list[str]) -> None:
+    """What is not set, and what is built, is not mentioned."""
+    assert fields(POLICY % spec) == named
+
+
+def test_fields_of_other_kinds_are_named_too() -> None:
+    """Quota but concurrency, warm-up, limits, fallbacks, load, prices; Releases and Pins as a whole."""
+    text = """
+kind: Backend
+metadata: {name: b}
+spec: {url: 'http://h', quota: {requestsPerMinute: 5, concurrency: 2}, warmup: {requests: 2}}
+---
+kind: Model
+metadata: {name: m}
+spec:
+  versions: [{name: v, backend: b}, {name: w, backend: b}]
+  degrade: [{load: 0.5, model: n}, {userAgent: x, model: n}]
+  prices: {inputPerMillion: 1}
+---
+kind: Model
+metadata: {name: n}
+spec: {versions: [{name: v, backend: b}], fallbacks: [m]}
+---
+kind: Tier
+metadata: {name: t}
+spec: {limits: {concurrency: 5}}
+---
+kind: Consumer
+metadata: {name: c}
+spec: {tenant: t, limits: {tokensPerMinute: 5}}
+---
+kind: Release
+metadata: {name: r}
+spec: {model: m, from: v, to: w}
+---
+kind: Pin
+metadata: {name: p}
+spec: {model: m, match: {lastUserMessage: hi}, answer: a}
+"""
+    assert fields(text) == [
+        "spec.quota.requestsPerMinute",
+        "spec.warmup.requests",
+        "spec.degrade[0].load",
+        "spec.prices.inputPerMillion",
+        "spec.fallbacks",
+        "spec.limits.concurrency",
+        "spec.limits.tokensPerMinute",
+        "spec",
+        "spec",
+    ]
+
+
+def test_the_list_names_existing_fields_only() -> None:
+    """A renamed field does not silently leave the list."""
+    for kind, paths in UNBUILT.items():
+        for path in paths - {()}:
+            assert path[-1] in known_fields(KINDS[kind], path[:-1]), (kind, path)
