@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from ext_proc.openai.usage import MAX_TOKENS, Usage, estimate_tokens, parse_usage
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["usage", "prompt_tokens", "x"]), inner),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["prompt_tokens", "prompt_tokens_details", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
 
 

@@ -259,4 +259,4 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
 
 TestStoreAgainstModel = StoreAgainstModel.TestCase
-TestStoreAgainstModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStoreAgainstModel.settings = settings(max_examples=40, stateful_step_count=30)
