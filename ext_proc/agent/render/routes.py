@@ -50,7 +50,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "name": "api",
         "domains": ["*"],
         "routes": [*decided.values(), _unknown_route(), *_undecided(current), _outside()],
-        "typed_per_filter_config": {EXT_PROC: _processing(current.fail_open)},
+        "typed_per_filter_config": {EXT_PROC: _processing(current.fail_open, "BUFFERED")},
     }
     return {
         "@type": ROUTES_TYPE,
@@ -61,7 +61,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
     }
 
 
-def _processing(fail_open: bool) -> Json:
+def _processing(fail_open: bool, body: str) -> Json:
     """Return how requests of the API are processed.
 
     Response headers are asked for here and not in the bootstrap, so that they are not for what Envoy refuses
@@ -73,7 +73,7 @@ def _processing(fail_open: bool) -> Json:
             "failure_mode_allow": fail_open,
             "processing_mode": {
                 "request_header_mode": "SEND",
-                "request_body_mode": "BUFFERED",
+                "request_body_mode": body,
                 "request_trailer_mode": "SKIP",
                 "response_header_mode": "SEND",
                 "response_body_mode": "NONE",
@@ -217,41 +217,57 @@ def _answer(status: int, reason: str, message: str, kind: str) -> Json:
 def _undecided(snapshot: Snapshot) -> list[Json]:
     """Return the routes of requests that the processor has not decided: it is down, or has not yet.
 
-    Every request is on one of them while the processor decides, so they also set the limit of its body.
+    Every request is on one of them while the processor decides, so they also say how its body is treated.
     """
     backend = snapshot.backends.get(snapshot.default_backend) if snapshot.default_backend else None
-    if not snapshot.fail_open:
-        return [_nowhere(CLOSED_ROUTE)]
-    if backend is None or backend.protocol == "azure-openai":
-        return [_nowhere(NO_BACKEND_ROUTE)]
-    routes = []
+    routes: list[Json] = []
     for parsed in (True, False):
-        match: Json = {"safe_regex": {"regex": PARSED_PATHS}} if parsed else {"prefix": "/v1/"}
-        shape = CallShape.STREAM if parsed else CallShape.RAW
-        name = "undecided" if parsed else "undecided-raw"
-        route: Json = {
-            "route": {
-                **_destination(backend),
-                **_time_limits(backend, shape),
-                "retry_policy": _undecided_retry(backend, shape),
-            },
-            **_parsed(parsed),
-        }
-        # A Consumer's key never leaves the mesh.
+        if not snapshot.fail_open:
+            found = [_nowhere(CLOSED_ROUTE, parsed)]
+        elif backend is None or backend.protocol == "azure-openai":
+            found = [_nowhere(NO_BACKEND_ROUTE, parsed)]
+        else:
+            found = _fail_open(backend, parsed)
+        # Where a body is to be held, all of it that comes before the processor's word counts against the
+        # limit; where not, Envoy stops reading instead.
+        body = "BUFFERED" if parsed else "NONE"
         routes += [
-            {
-                "name": f"{name}-consumer",
-                "match": {
-                    **match,
-                    "headers": [{"name": header, "string_match": {"safe_regex": {"regex": CONSUMER_KEY}}}],
-                },
-                **route,
-                "request_headers_to_remove": ["authorization", "api-key"],
-            }
-            for header in ("authorization", "api-key")
+            {**route, "typed_per_filter_config": {EXT_PROC: _processing(snapshot.fail_open, body)}}
+            for route in found
         ]
-        routes.append({"name": name, "match": match, **route})
     return routes
+
+
+def _undecided_match(parsed: bool) -> Json:
+    return {"safe_regex": {"regex": PARSED_PATHS}} if parsed else {"prefix": "/v1/"}
+
+
+def _fail_open(backend: Backend, parsed: bool) -> list[Json]:
+    shape = CallShape.STREAM if parsed else CallShape.RAW
+    route: Json = {
+        "route": {
+            **_destination(backend),
+            **_time_limits(backend, shape),
+            "retry_policy": _undecided_retry(backend, shape),
+        },
+        **_parsed(parsed),
+    }
+    name = "undecided" if parsed else "undecided-raw"
+    match = _undecided_match(parsed)
+    # A Consumer's key never leaves the mesh.
+    without_key = [
+        {
+            "name": f"{name}-consumer",
+            "match": {
+                **match,
+                "headers": [{"name": header, "string_match": {"safe_regex": {"regex": CONSUMER_KEY}}}],
+            },
+            **route,
+            "request_headers_to_remove": ["authorization", "api-key"],
+        }
+        for header in ("authorization", "api-key")
+    ]
+    return [*without_key, {"name": name, "match": match, **route}]
 
 
 def _undecided_retry(backend: Backend, shape: CallShape) -> Json:
@@ -263,13 +279,11 @@ def _undecided_retry(backend: Backend, shape: CallShape) -> Json:
     return retry
 
 
-def _nowhere(name: str) -> Json:
-    return {
-        "name": name,
-        "match": {"prefix": "/v1/"},
-        "route": {"cluster": NOWHERE},
-        "request_body_buffer_limit": BODY_LIMIT,
-    }
+def _nowhere(name: str, parsed: bool) -> Json:
+    route: Json = {"name": name, "match": _undecided_match(parsed), "route": {"cluster": NOWHERE}}
+    if parsed:
+        route["request_body_buffer_limit"] = BODY_LIMIT
+    return route
 
 
 def _header(name: str, value: str) -> Mapping[str, Any]:
