@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ext_proc.contract import headers as names
 from ext_proc.exchange import Answer, Exchange, Pairs, Reason
+from ext_proc.openai.catalog import model_not_found_body
 from ext_proc.openai.errors import ErrorCode, ErrorType, error_body
 
 
@@ -22,7 +23,7 @@ def refuse(
         status,
         error_body(message, kind, param, code),
         reason,
-        (("content-type", "application/json"), (names.ERROR, reason.value), *headers),
+        (*_headers(reason), *headers),
     )
 
 
@@ -40,13 +41,7 @@ def require_consumer(exchange: Exchange, model: str) -> Answer | None:
 
 def unknown_model(asked: str) -> Answer:
     """Return the 404 for a model that is not configured."""
-    return refuse(
-        404,
-        Reason.UNKNOWN_MODEL,
-        f"The model `{asked[:200]}` does not exist here. GET /v1/models lists those that do.",
-        param="model",
-        code=ErrorCode.MODEL_NOT_FOUND,
-    )
+    return Answer(404, model_not_found_body(asked), Reason.UNKNOWN_MODEL, _headers(Reason.UNKNOWN_MODEL))
 
 
 def no_backend() -> Answer:
@@ -58,3 +53,7 @@ def no_backend() -> Answer:
         kind=ErrorType.SERVER,
         code="no_backend",
     )
+
+
+def _headers(reason: Reason) -> Pairs:
+    return (("content-type", "application/json"), (names.ERROR, reason.value))
