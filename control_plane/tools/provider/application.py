@@ -7,7 +7,7 @@ import hashlib
 import logging
 import random
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import orjson
@@ -38,6 +38,7 @@ from control_plane.tools.provider.wire.messages import Headers, Reply, Request
 LOG = logging.getLogger(__name__)
 JSON: Headers = (("content-type", "application/json"),)
 SSE: Headers = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
+STEPS_A_WRITE = 128  # of a stream that takes no time: few system calls, and still bounded memory
 DEFAULT_MODELS = (
     "gpt-4o-mini",
     "gpt-4o",
@@ -173,7 +174,8 @@ class Application:
         await self._until(start)
         await reply.start(200, (*SSE, *headers))
         if not step_s:
-            await reply.write(*(event for step in steps for event in step))
+            while ready := [event for step in islice(steps, STEPS_A_WRITE) for event in step]:
+                await reply.write(*ready)
             await reply.end()
             return
         # Each step comes at its own moment, so that a slow write does not push back all that follow. The
