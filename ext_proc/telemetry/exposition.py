@@ -1,0 +1,131 @@
+"""`GET /metrics`: the agent's own series and those of the processors' files, on one small server.
+
+The server is `prometheus_client`'s WSGI application in threads of its own, so that a scrape, even a slow
+one, never holds up the agent's event loop. It speaks the Prometheus text format and OpenMetrics.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import Metric
+from prometheus_client.mmap_dict import MmapedDict
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from ext_proc.telemetry.throttle import Logger, Throttled
+
+PATH: Final = "/metrics"
+REQUEST_TIMEOUT_S: Final = 10.0
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class FolderCollector(Collector):
+    """Adds up the metric files of all processors; a torn file is left out and told, not fatal."""
+
+    def __init__(self, folder: Path, log: Logger, now: Callable[[], float]) -> None:
+        self._folder = folder
+        self._warnings = Throttled(log, now, 60)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the merged families; nothing when there is no folder yet."""
+        files = sorted(str(path) for path in self._folder.glob("*.db") if self._whole(path))
+        yield from MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+
+    def _whole(self, path: Path) -> bool:
+        try:
+            list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._warnings.warning(
+                "a metrics file cannot be read", key=path.name, file=path.name, error=error
+            )
+            return False
+        return True
+
+
+class MetricsServer:
+    """Serves until closed. Use `serve_metrics` to start one."""
+
+    def __init__(self, server: WSGIServer) -> None:
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_port)
+
+    def close(self) -> None:
+        """Stop listening. Blocks for at most half a second."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def serve_metrics(host: str, port: int, collectors: Iterable[Collector]) -> MetricsServer:
+    """Answer `GET /metrics` on `host:port` (port 0: a free one) with everything that `collectors` yield.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors:
+        registry.register(collector)
+    kind = _ServerV6 if ":" in host else _Server
+    server = kind((host, port), _Quiet)
+    server.set_app(_only_metrics(make_wsgi_app(registry)))
+    return MetricsServer(server)
+
+
+def _only_metrics(metrics: Application) -> Application:
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != PATH:
+            return _refuse(start_response, "404 Not Found", [])
+        if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+            return _refuse(start_response, "405 Method Not Allowed", [("Allow", "GET, HEAD")])
+        return metrics(environ, start_response)
+
+    return application
+
+
+def _refuse(
+    start_response: Callable[..., Any], status: str, headers: list[tuple[str, str]]
+) -> Iterable[bytes]:
+    body = f"{status}\n".encode()
+    start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body))), *headers])
+    return [body]
+
+
+class _Quiet(WSGIRequestHandler):
+    # A connection that sends nothing is closed after this many seconds.
+    timeout = REQUEST_TIMEOUT_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Scrapes are not news."""
+
+    def handle(self) -> None:
+        """Answer one request; a scraper that hangs up early is no error."""
+        try:
+            super().handle()
+        except (ConnectionError, TimeoutError):
+            BaseHTTPRequestHandler.finish(self)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep tracebacks of broken connections off stderr."""
+
+
+class _ServerV6(_Server):
+    address_family = socket.AF_INET6

@@ -1,0 +1,106 @@
+"""What the processors decide, counted in files that outlive them.
+
+`prometheus_client`'s multiprocess mode: each processor writes into files of its own below the metrics
+folder, the agent adds them up. Files are named after the worker and not after its pid, so a processor that
+is started again goes on counting where it was killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, values
+from prometheus_client.mmap_dict import MmapedDict
+
+from ext_proc.openai.ratelimits import RateLimitHint
+
+FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+
+class Remaining(StrEnum):
+    """What a provider says is left until its reset."""
+
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+
+
+def keep_metrics_in(folder: Path, worker: int) -> None:
+    """Make this process keep its metrics in `folder`, as worker number `worker`.
+
+    A choice for the whole process, to be made once and before any metric is made. Gauges of a dead
+    predecessor are forgotten, its counters are kept; a file that cannot be read is removed.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    identity = f"w{worker}"
+    for path in folder.glob(f"*_{identity}.db"):
+        if path.name.startswith("gauge_") or not _readable(path):
+            path.unlink(missing_ok=True)
+    os.environ[FOLDER_VARIABLE] = str(folder)
+    values.ValueClass = values.MultiProcessValue(lambda: identity)  # type: ignore[no-untyped-call]
+
+
+class ProcessorMetrics:
+    """The processor's own series.
+
+    Args:
+        registry: where they are registered.
+        decisions: for each stage that decides, every reason it can give.
+    """
+
+    def __init__(self, registry: CollectorRegistry, decisions: Iterable[tuple[str, Iterable[str]]]) -> None:
+        counter = Counter(
+            "outrigger_decisions",
+            "Decisions of the processor, by stage and reason.",
+            ["stage", "reason"],
+            registry=registry,
+        )
+        self._increments: dict[tuple[str, str], Callable[[], Any]] = {
+            (stage, str(reason)): counter.labels(stage, str(reason)).inc
+            for stage, reasons in decisions
+            for reason in reasons
+        }
+        self._remaining = Gauge(
+            "outrigger_provider_remaining",
+            "What the provider last said is left of its quota.",
+            ["backend", "kind"],
+            registry=registry,
+            multiprocess_mode="livemostrecent",
+        )
+        self._setters: dict[tuple[str, Remaining], Callable[[float], None]] = {}
+
+    def decided(self, stage: str, reason: str) -> None:
+        """Count one decision.
+
+        Raises:
+            KeyError: the stage or the reason was not announced.
+        """
+        self._increments[stage, reason]()
+
+    def observe(self, backend: str, hint: RateLimitHint) -> None:
+        """Note what `backend` (a configured name) said is left."""
+        if hint.remaining_requests is not None:
+            self._set(backend, Remaining.REQUESTS, hint.remaining_requests)
+        if hint.remaining_tokens is not None:
+            self._set(backend, Remaining.TOKENS, hint.remaining_tokens)
+
+    def _set(self, backend: str, kind: Remaining, amount: float) -> None:
+        setter = self._setters.get((backend, kind))
+        if setter is None:
+            setter = self._setters[backend, kind] = self._remaining.labels(backend, kind.value).set
+        setter(amount)
+
+
+def _readable(path: Path) -> bool:
+    try:
+        list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
+    except Exception:
+        # A torn file fails in many ways, and the library documents none.
+        return False
+    return True
