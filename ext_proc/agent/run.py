@@ -160,7 +160,7 @@ class Agent:
                     item.credential for item in in_force.backends.values() if item.credential is not None
                 ]
                 found = await asyncio.to_thread(self._credentials.resolve, references)
-                if seen is not None and found != seen:
+                if found != seen:  # the first time too: what was rendered may be older
                     self._rollout.look_again()
                 seen = found
             await asyncio.sleep(CREDENTIALS_POLL_S)

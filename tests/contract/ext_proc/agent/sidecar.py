@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -237,15 +238,9 @@ class Sidecar:
         async with asyncio.timeout(15), httpx.AsyncClient(trust_env=False) as client:
             while True:
                 with suppress(httpx.HTTPError):
-                    answer = await client.get(
-                        f"http://127.0.0.1:{self.admin_port}/stats",
-                        params={"filter": "outrigger_processor.membership_healthy|server.state"},
-                    )
-                    values = dict(line.split(": ") for line in answer.text.splitlines())
-                    if values == {
-                        "cluster.outrigger_processor.membership_healthy": str(self._count),
-                        "server.state": "0",
-                    }:
+                    answer = await client.get(f"http://127.0.0.1:{self.admin_port}/ready")
+                    healthy = await self.stat("cluster.outrigger_processor.membership_healthy")
+                    if (answer.status_code, healthy) == (200, self._count):
                         return
                 await asyncio.sleep(0.02)
 
@@ -256,3 +251,16 @@ class Sidecar:
                 f"http://127.0.0.1:{self.admin_port}/stats", params={"filter": f"^{name}$"}
             )
         return int(answer.text.rpartition(": ")[2] or 0)
+
+
+async def until(probe: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+    """Wait until `probe` says something true, looking every few milliseconds.
+
+    Raises:
+        TimeoutError: it did not within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while not probe():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} s: {what}")
+        await asyncio.sleep(0.01)
