@@ -78,8 +78,9 @@ def provider(
     It serves chat, completions, embeddings and models on HTTP/1.1 and HTTP/2, takes as long and refuses as
     much as you say. What it saw: GET /_provider/stats. Scripted answers: POST /_provider/script.
 
-    Example, a far and busy provider: outrigger provider --port 8001 --rtt-ms 120 --tls-handshake-ms 240
-    --cold-start-ms 2000 --decode-ms-per-token 12.5 --rpm 3500 --tpm 90000 --slots 50
+    Example, a far and busy provider:
+
+    outrigger provider --port 8001 --rtt-ms 120 --tls-handshake-ms 240 --cold-start-ms 2000 --rpm 3500
     """
     try:
         settings = ProviderSettings(

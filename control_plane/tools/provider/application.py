@@ -234,6 +234,8 @@ class Application:
             self._observations.reset()
             self._script.clear()
             await reply.send(200, JSON, b"{}")
+        elif asked == ("GET", "script"):
+            await reply.send(200, JSON, orjson.dumps(BEHAVIOURS.json_schema()))
         elif asked == ("POST", "script"):
             try:
                 behaviours = BEHAVIOURS.validate_json(request.body)

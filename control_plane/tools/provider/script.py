@@ -1,6 +1,6 @@
 """Scripted behaviours: what the next requests get instead of an answer of the model.
 
-`POST /_provider/script` takes a list of them (`Behaviour` is one's schema). They are used up in order: a
+`POST /_provider/script` takes a list of them (`GET` answers its JSON schema). They are used up in order: a
 request takes the first one that matches it and has times left.
 """
 
@@ -53,7 +53,7 @@ class Behaviour(BaseModel):
 
     match: Match = Match()
     times: int = Field(default=1, ge=0)
-    status: int = Field(default=200, ge=100, le=999)
+    status: int = Field(default=200, ge=200, le=599)
     headers: Pairs = ()
     body: Any = None
     body_base64: str | None = None

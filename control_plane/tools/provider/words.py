@@ -19,6 +19,7 @@ VOCABULARY = (
     "café naïve Zürich 你好 世界 东京 λόγος 🚣"
 )
 WORDS = tuple(VOCABULARY.split())
+SPACED = tuple(f" {word}" for word in WORDS) * 4  # one for each value of a byte
 IMAGE_TOKENS = 85
 MESSAGE_TOKENS = 4
 CHARACTERS_A_TOKEN = 4
@@ -35,8 +36,7 @@ def digest(*parts: bytes) -> bytes:
 
 def tokens(seed: bytes, count: int) -> list[str]:
     """Return `count` tokens; their concatenation is the text. A longer answer begins with the shorter."""
-    picks = hashlib.shake_128(seed).digest(count)
-    words = [" " + WORDS[pick & 63] for pick in picks]
+    words = [SPACED[pick] for pick in hashlib.shake_128(seed).digest(count)]
     if words:
         words[0] = words[0][1:]
     return words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import h11
 
-from control_plane.tools.provider.wire.messages import Handler, Headers, Request
+from control_plane.tools.provider.wire.messages import Handler, Headers, Request, has_length
 
 if TYPE_CHECKING:
     from control_plane.tools.provider.wire.server import Link
@@ -144,12 +144,15 @@ class Http1Reply:
     async def send(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer, with its content-length."""
         framed = [*headers]
-        if status not in BODILESS and status >= 200:
+        if status not in BODILESS and not has_length(headers):
             framed.append(("content-length", str(len(body))))
-        data = self._begin(status, framed)
-        if body and not self._bodiless:
-            data += self._bytes(h11.Data(data=body))
-        self._link.write(data + self._bytes(h11.EndOfMessage()))
+        head = self._begin(status, framed)
+        try:
+            content = self._bytes(h11.Data(data=body)) if body and not self._bodiless else b""
+            self._link.write(head + content + self._bytes(h11.EndOfMessage()))
+        except h11.LocalProtocolError:  # a script says another length than the body has: let it
+            self._link.write(head + body)
+            self.close()
         await self._link.drained()
 
     async def start(self, status: int, headers: Headers) -> None:

@@ -22,7 +22,7 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from control_plane.tools.provider.wire.messages import Handler, Headers, Request
+from control_plane.tools.provider.wire.messages import Handler, Headers, Request, has_length
 
 if TYPE_CHECKING:
     from control_plane.tools.provider.wire.server import Link
@@ -78,6 +78,7 @@ class Http2:
         except ProtocolError:
             self.flush()  # h2 has written a GOAWAY that says why
             self._link.close()
+            self.lost()
             return
         for event in events:
             self._take(event)
@@ -172,7 +173,9 @@ class Http2Reply:
     async def send(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer, with its content-length."""
         bodiless = self._head or not body
-        self._begin(status, (*headers, ("content-length", str(len(body)))), end=bodiless)
+        if not has_length(headers):
+            headers = (*headers, ("content-length", str(len(body))))
+        self._begin(status, headers, end=bodiless)
         if not bodiless:
             await self._connection.send_data(self._stream_id, body, end=True)
         self._connection.flush()

@@ -39,7 +39,7 @@ class Reply(Protocol):
     """Whether `close` or `reset` broke the answer off."""
 
     async def send(self, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole answer, with its content-length."""
+        """Send a whole answer, with its content-length unless `headers` have one, right or wrong."""
 
     async def start(self, status: int, headers: Headers) -> None:
         """Send the headers of an answer whose body comes in pieces."""
@@ -58,6 +58,11 @@ class Reply(Protocol):
 
     def reset(self) -> None:
         """Break off by a TCP reset of the connection."""
+
+
+def has_length(headers: Headers) -> bool:
+    """Return whether `headers` have a content-length."""
+    return any(name.lower() == "content-length" for name, _ in headers)
 
 
 Handler = Callable[[Request, Reply], Awaitable[None]]

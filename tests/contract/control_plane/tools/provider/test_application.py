@@ -11,7 +11,9 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, NotFoundError, RateLimitError
 
+from control_plane.tools.provider import ProviderSettings, running_provider
 from tests.contract.control_plane.tools.provider.servers import CHAT, WIRES, served
+from tests.unit.control_plane.tools.provider.clocks import JumpingClock
 
 TOOL: Any = {
     "type": "function",
@@ -207,6 +209,31 @@ async def test_times_add_up() -> None:
     assert warm + 0.160 <= elapsed[0] < warm + 0.160 + 0.25
 
 
+async def test_the_field_reports_figures() -> None:
+    """By options: over 2 s cold and then about 520 ms at temperature 0.2, 980 ms at 0.8, 120 ms round trip."""
+    clock = JumpingClock()
+    settings = ProviderSettings(cold_start_ms=2000, decode_ms_per_token=12.5, output_spread=0)
+    far = ProviderSettings(rtt_ms=120, tls_handshake_ms=240)
+    elapsed = []
+    async with (
+        running_provider(settings, clock=clock) as provider,
+        httpx.AsyncClient(base_url=provider.url, trust_env=False) as http,
+    ):
+        for temperature in (0.2, 0.2, 0.8):
+            before = clock.now
+            await http.post("/chat/completions", json=CHAT | {"temperature": temperature})
+            elapsed.append(clock.now - before)
+    assert elapsed == pytest.approx([2.525, 0.525, 0.975], rel=0.01)
+    async with (
+        running_provider(far, clock=clock) as provider,
+        httpx.AsyncClient(base_url=provider.url, trust_env=False) as http,
+    ):
+        for cost in (0.120 + 0.240 + 0.120, 0.120):
+            before = clock.now
+            await http.post("/chat/completions", json=CHAT)
+            assert clock.now - before == pytest.approx(cost, rel=0.01)
+
+
 async def test_a_stream_arrives_token_by_token() -> None:
     """Chunks come one decode step apart, not gathered; the first after one step."""
     async with (
@@ -267,5 +294,6 @@ async def test_stats_and_reset() -> None:
             )
             assert entry["ended"] >= entry["started"]
             assert "sk-secret" not in json.dumps(told)
+            assert (await observer.get("/_provider/script")).json()["type"] == "array"
             await observer.post("/_provider/reset")
             assert (await observer.get("/_provider/stats")).json()["requests"] == {}

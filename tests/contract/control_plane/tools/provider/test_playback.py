@@ -112,6 +112,16 @@ async def test_repeated_and_oddly_cased_headers() -> None:
         assert [line for line in head if b"ookie" in line] == [b"SET-cookie: a=1", "Set-Cookie: b=é".encode()]
 
 
+@pytest.mark.parametrize("length", ["1", "100"])
+async def test_a_wrong_content_length(length: str) -> None:
+    """A length that is not the body's is sent as scripted, and the connection closed behind it."""
+    async with served("http1") as (provider, _):
+        provider.script(Behaviour(headers=(("content-length", length),), body="{}"))
+        answer = await exchanged(provider, POST.replace(b"connection: close\r\n", b""))
+        assert f"content-length: {length}\r\n".encode() in answer
+        assert answer.endswith(b"\r\n\r\n{}")
+
+
 async def test_raw_bytes() -> None:
     """A raw answer is written as it is, however wrong, and the connection closed."""
     wrong = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort"
