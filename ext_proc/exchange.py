@@ -33,10 +33,12 @@ class CacheStatus(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an answer of our own was given: `x-outrigger-error`, and a metric label. A closed set."""
+    """Why something was decided: `x-outrigger-error` of our own answers, and a metric label. A closed set."""
 
     BAD_REQUEST = "bad-request"
+    CLAMPED = "clamped"
     CONSUMER_REQUIRED = "consumer-required"
+    DEGRADED = "degraded"
     DOUBLED_IDENTITY = "doubled-identity"
     MODELS_LISTED = "models-listed"
     NO_BACKEND = "no-backend"
@@ -44,6 +46,7 @@ class Reason(StrEnum):
     SERVED_FROM_CACHE = "served-from-cache"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_MODEL = "unknown-model"
+    UNKNOWN_MODEL_PASSED = "unknown-model-passed"
     UNKNOWN_PATH = "unknown-path"
 
 

@@ -7,7 +7,7 @@ the transport then lets Envoy fail open or closed as the policy says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ext_proc.contract import telemetry
 from ext_proc.exchange import (
@@ -30,12 +30,28 @@ from ext_proc.refusals import refuse
 from ext_proc.snapshots import SnapshotHolder
 
 PARSED = frozenset((Operation.CHAT, Operation.COMPLETIONS, Operation.EMBEDDINGS))
+# The pipeline's own decisions are counted under this name.
+PARSE = "parse"
 # A longer JSON answer is passed on unread: Envoy would have to hold it whole.
 READ_AT_MOST_BYTES = 24 * 1024 * 1024
 
 
+class Decisions(Protocol):
+    """Who counts what was decided."""
+
+    def decided(self, stage: str, reason: str) -> None:
+        """`stage` and `reason` are among those that the stages announce."""
+        ...
+
+
 class Stage(Protocol):
-    """One step. Hooks that a stage has no use for it inherits from `PassingStage`."""
+    """One step. Hooks that a stage has no use for it inherits from `PassingStage`.
+
+    `name` is a metric label; `reasons` are all those that the stage can give.
+    """
+
+    name: ClassVar[str]
+    reasons: ClassVar[frozenset[Reason]]
 
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """See the request's headers. None passes the exchange on."""
@@ -61,6 +77,9 @@ class Stage(Protocol):
 class PassingStage:
     """A stage that does nothing; the base of all others."""
 
+    name: ClassVar[str] = "passing"
+    reasons: ClassVar[frozenset[Reason]] = frozenset()
+
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Pass the exchange on."""
         return None
@@ -79,6 +98,12 @@ class PassingStage:
         """Hold nothing."""
 
 
+def announced(stages: Sequence[Stage]) -> Sequence[tuple[str, frozenset[Reason]]]:
+    """Return every stage with all reasons that it can give, and the pipeline's own."""
+    own = (PARSE, frozenset((Reason.BAD_REQUEST, Reason.UNKNOWN_PATH)))
+    return (own, *((stage.name, stage.reasons) for stage in stages if stage.reasons))
+
+
 class NoSnapshot(RuntimeError):
     """No policy has come yet, so nothing can be decided."""
 
@@ -86,11 +111,12 @@ class NoSnapshot(RuntimeError):
 class Pipeline:
     """Runs the stages. One instance a processor; all state is in the exchanges, the stages and the holder."""
 
-    def __init__(self, stages: Sequence[Stage], snapshots: SnapshotHolder) -> None:
+    def __init__(self, stages: Sequence[Stage], snapshots: SnapshotHolder, decisions: Decisions) -> None:
         self._snapshots = snapshots
+        self._decisions = decisions
         # Only hooks that a stage really has are called.
-        self._on_head = [s.on_head for s in stages if _has(s, "on_head")]
-        self._on_request = [s.on_request for s in stages if _has(s, "on_request")]
+        self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
+        self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
         self._on_response_head = [s.on_response_head for s in stages if _has(s, "on_response_head")]
         self._on_response = [s.on_response for s in stages if _has(s, "on_response")]
         self._on_end = [s.on_end for s in stages if _has(s, "on_end")]
@@ -110,11 +136,12 @@ class Pipeline:
         """Decide on the headers alone. None asks for the body."""
         classified = exchange.classified
         if classified.refused is not None:
+            self._decisions.decided(PARSE, Reason.UNKNOWN_PATH)
             return refuse(404, Reason.UNKNOWN_PATH, classified.refused, code=ErrorCode.UNKNOWN_URL)
-        for hook in self._on_head:
+        for name, hook in self._on_head:
             decision = await hook(exchange)
             if decision is not None:
-                return decision
+                return self._counted(name, decision)
         return None
 
     async def request_body(self, exchange: Exchange, body: bytes) -> Answer | Forward:
@@ -125,6 +152,7 @@ class Pipeline:
         """
         headers = exchange.head.headers
         exchange.body = body
+        name = PARSE
         try:
             exchange.request = parse_request(
                 exchange.classified.operation,
@@ -132,13 +160,19 @@ class Pipeline:
                 headers.get("content-type"),
                 headers.get("content-encoding"),
             )
-            for hook in self._on_request:
+            for name, hook in self._on_request:
                 decision = await hook(exchange)
                 if decision is not None:
-                    return decision
+                    return self._counted(name, decision)
         except BadRequest as bad:
+            self._decisions.decided(name, Reason.BAD_REQUEST)
             return refuse(bad.status, Reason.BAD_REQUEST, bad.message, param=bad.param, code=bad.code)
         raise RuntimeError("no stage decided on the request")
+
+    def _counted(self, stage: str, decision: Answer | Forward) -> Answer | Forward:
+        if isinstance(decision, Answer):
+            self._decisions.decided(stage, decision.reason)
+        return decision
 
     def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> ResponsePlan:
         """Look at the final response's headers and say whether its body is wanted."""

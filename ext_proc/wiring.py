@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import random
 import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import structlog
 import uvloop
+from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.agent import run as agent
 from ext_proc.contract.snapshot import Snapshot, decode
-from ext_proc.pipeline import Pipeline, Stage
+from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.settings import AgentSettings, ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
@@ -26,6 +30,8 @@ from ext_proc.stages.learn import Learn, QuotaObserver
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
 from ext_proc.stores.memory import MemoryStore
+from ext_proc.telemetry.logs import configure_logging
+from ext_proc.telemetry.processor_metrics import ProcessorMetrics, keep_metrics_in
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
@@ -33,30 +39,31 @@ from ext_proc.transport.subscriber import Subscriber
 STOP_GRACE_S = 2.0
 
 
-def stages(store: AnswerStore, quota: QuotaObserver, started: int) -> Sequence[Stage]:
+def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
     return (
         Identify(),
         Catalog(started),
-        Resolve(),
+        Resolve(decisions),
         Assign(random.random),
-        Clamp(),
+        Clamp(decisions),
         Cache(store, time.monotonic),
         Route(),
         Learn(quota, time.time),
     )
 
 
-async def serve_processor(
-    settings: ProcessorSettings, quota: QuotaObserver, log: FilteringBoundLogger
-) -> None:
+async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger) -> None:
     """Serve until told to stop (SIGTERM, SIGINT).
 
     The last good snapshot on disk is served at once; the agent's is awaited otherwise.
     """
     holder = SnapshotHolder()
     store = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
-    pipeline = Pipeline(stages(store, quota, int(time.time())), holder)
+    metrics = ProcessorMetrics(CollectorRegistry())
+    steps = stages(store, metrics, metrics, int(time.time()))
+    metrics.announce(announced(steps))
+    pipeline = Pipeline(steps, holder, metrics)
     server = ProcessorServer(
         ExternalProcessor(pipeline, log), settings.run_dir.processor_socket(settings.worker)
     )
@@ -108,3 +115,19 @@ def read_last_good(path: Path, log: FilteringBoundLogger) -> Snapshot | None:
     except (OSError, ValueError) as error:
         log.warning("the snapshot on disk cannot be read; waiting for the agent", error=str(error)[:200])
         return None
+
+
+def run_processor(settings: ProcessorSettings) -> int:
+    """Run one processor until it is told to stop; return its exit status."""
+    name = f"processor-{settings.worker}"
+    configure_logging(name, settings.log_level)
+    keep_metrics_in(settings.run_dir.metrics, settings.worker)
+    uvloop.run(serve_processor(settings, structlog.get_logger(name)))
+    return 0
+
+
+def run_agent(settings: AgentSettings) -> int:
+    """Run the agent until it is told to stop; return its exit status."""
+    configure_logging("agent", settings.log_level)
+    uvloop.run(agent.run_agent(settings, os.environ, random.random, structlog.get_logger("agent")))
+    return 0

@@ -39,6 +39,9 @@ class AnswerStore(Protocol):
 class Cache(PassingStage):
     """Answers from the store and fills it. `clock` is a monotonic time in seconds."""
 
+    name = "cache"
+    reasons = frozenset((Reason.NOT_CACHED, Reason.SERVED_FROM_CACHE))
+
     def __init__(self, store: AnswerStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock

@@ -14,6 +14,9 @@ _JSON = (("content-type", "application/json"),)
 class Catalog(PassingStage):
     """Answers questions about which models there are. `created` is what the list says of their age."""
 
+    name = "catalog"
+    reasons = frozenset((Reason.CONSUMER_REQUIRED, Reason.MODELS_LISTED, Reason.UNKNOWN_MODEL))
+
     def __init__(self, created: int) -> None:
         self._created = created
 

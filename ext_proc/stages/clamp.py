@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ext_proc.contract.policies import Bound, ParameterPolicy
-from ext_proc.exchange import Answer, Exchange, Forward
+from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import BadRequest, read_number
-from ext_proc.pipeline import PassingStage
+from ext_proc.pipeline import Decisions, PassingStage
 
 _UNBOUNDED = ParameterPolicy()
 # OpenAI's two names for one thing: a cap holds for both, a default is set by the one all servers know.
@@ -22,6 +22,12 @@ _MAX_TOKENS = ("max_tokens", "max_completion_tokens")
 
 class Clamp(PassingStage):
     """Brings the request's parameters within the Policy's bounds; marks the exchange changed if it did."""
+
+    name = "clamp"
+    reasons = frozenset((Reason.BAD_REQUEST, Reason.CLAMPED))
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Change the parsed document in place.
@@ -46,8 +52,10 @@ class Clamp(PassingStage):
             (_MAX_TOKENS, policy.max_tokens),
             (("n",), policy.n),
         ):
-            if bound.max is not None or bound.default is not None:
-                exchange.changed |= _bring_within(document, names, bound)
+            bounded = bound.max is not None or bound.default is not None
+            if bounded and _bring_within(document, names, bound):
+                exchange.changed = True
+                self._decisions.decided(self.name, Reason.CLAMPED)
         return None
 
 

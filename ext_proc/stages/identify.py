@@ -26,6 +26,9 @@ _IDENTITY_HEADERS = frozenset(("authorization", "api-key"))
 class Identify(PassingStage):
     """Fills in `consumer`, `tenant` and `tier` from the request's headers."""
 
+    name = "identify"
+    reasons = frozenset((Reason.CONSUMER_REQUIRED, Reason.DOUBLED_IDENTITY, Reason.UNKNOWN_KEY))
+
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Refuse doubled identity headers and unknown Consumer keys; say who is calling otherwise."""
         head, loaded = exchange.head, exchange.loaded

@@ -5,13 +5,27 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from ext_proc.contract.snapshot import Model
-from ext_proc.exchange import Answer, Exchange, Forward
-from ext_proc.pipeline import PassingStage
+from ext_proc.exchange import Answer, Exchange, Forward, Reason
+from ext_proc.pipeline import Decisions, PassingStage
 from ext_proc.refusals import no_backend, require_consumer, unknown_model
 
 
 class Resolve(PassingStage):
     """Fills in `asked_model`, `model` and `policy`; for an unknown name that may pass, `backend` too."""
+
+    name = "resolve"
+    reasons = frozenset(
+        (
+            Reason.CONSUMER_REQUIRED,
+            Reason.DEGRADED,
+            Reason.NO_BACKEND,
+            Reason.UNKNOWN_MODEL,
+            Reason.UNKNOWN_MODEL_PASSED,
+        )
+    )
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Refuse an unknown model where the Policy says so; send it to the default Backend otherwise."""
@@ -20,8 +34,10 @@ class Resolve(PassingStage):
         name = snapshot.aliases.get(asked, asked)
         model = snapshot.models.get(name)
         if model is not None and model.degrade:
-            model = _degraded(exchange, model)
-            name = model.name
+            degraded = _degraded(exchange, model)
+            if degraded is not model:
+                self._decisions.decided(self.name, Reason.DEGRADED)
+            model, name = degraded, degraded.name
         exchange.asked_model = asked
         exchange.model = model
         exchange.policy = exchange.loaded.policy(name, exchange.tier)
@@ -34,6 +50,7 @@ class Resolve(PassingStage):
             exchange.backend = exchange.loaded.default_backend
             if exchange.backend is None:
                 return no_backend()
+            self._decisions.decided(self.name, Reason.UNKNOWN_MODEL_PASSED)
         return None
 
 

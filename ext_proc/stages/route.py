@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from ext_proc.contract.routes import CallShape
 from ext_proc.contract.snapshot import Backend
-from ext_proc.exchange import Answer, Exchange, Forward, describe
+from ext_proc.exchange import Answer, Exchange, Forward, Reason, describe
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import encode
 from ext_proc.pipeline import PassingStage
@@ -18,6 +18,9 @@ _CONSUMER_KEY_HEADERS = ("authorization", "api-key")
 
 class Route(PassingStage):
     """The last stage: always decides."""
+
+    name = "route"
+    reasons = frozenset((Reason.NO_BACKEND,))
 
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Send paths that are not ours to the default Backend, their bodies untouched and unread."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, values
-from prometheus_client.mmap_dict import MmapedDict
 
 from ext_proc.openai.ratelimits import RateLimitHint
+from ext_proc.telemetry.metric_files import TornFileError, check
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -51,21 +51,16 @@ class ProcessorMetrics:
 
     Args:
         registry: where they are registered.
-        decisions: for each stage that decides, every reason it can give.
     """
 
-    def __init__(self, registry: CollectorRegistry, decisions: Iterable[tuple[str, Iterable[str]]]) -> None:
-        counter = Counter(
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._decisions = Counter(
             "outrigger_decisions",
             "Decisions of the processor, by stage and reason.",
             ["stage", "reason"],
             registry=registry,
         )
-        self._increments: dict[tuple[str, str], Callable[[], Any]] = {
-            (stage, str(reason)): counter.labels(stage, str(reason)).inc
-            for stage, reasons in decisions
-            for reason in reasons
-        }
+        self._increments: dict[tuple[str, str], Callable[[], Any]] = {}
         self._remaining = Gauge(
             "outrigger_provider_remaining",
             "What the provider last said is left of its quota.",
@@ -74,6 +69,12 @@ class ProcessorMetrics:
             multiprocess_mode="livemostrecent",
         )
         self._setters: dict[tuple[str, Remaining], Callable[[float], None]] = {}
+
+    def announce(self, decisions: Iterable[tuple[str, Iterable[str]]]) -> None:
+        """Make a series for every reason of every stage; no other pair can be counted."""
+        for stage, reasons in decisions:
+            for reason in reasons:
+                self._increments[stage, str(reason)] = self._decisions.labels(stage, str(reason)).inc
 
     def decided(self, stage: str, reason: str) -> None:
         """Count one decision.
@@ -99,8 +100,7 @@ class ProcessorMetrics:
 
 def _readable(path: Path) -> bool:
     try:
-        list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
-    except Exception:
-        # A torn file fails in many ways, and the library documents none.
+        check(path)
+    except TornFileError:
         return False
     return True

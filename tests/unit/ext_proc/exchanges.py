@@ -15,6 +15,19 @@ from ext_proc.pipeline import PARSED, Stage
 from ext_proc.snapshots import Loaded
 
 CHAT = "/v1/chat/completions"
+
+
+class Counted:
+    """Decisions, as they were counted."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[str, str]] = []
+
+    def decided(self, stage: str, reason: str) -> None:
+        """Write it down."""
+        self.pairs.append((stage, reason))
+
+
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 

@@ -6,10 +6,13 @@ import orjson
 import pytest
 
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, RequestHead
+from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
-from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline
+from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline, announced
 from ext_proc.snapshots import SnapshotHolder
-from tests.unit.ext_proc.exchanges import HELLO, head, snapshot
+from ext_proc.stores.memory import MemoryStore
+from ext_proc.wiring import stages
+from tests.unit.ext_proc.exchanges import HELLO, Counted, head, snapshot
 
 BODY = orjson.dumps(HELLO)
 ANSWER = orjson.dumps(
@@ -50,7 +53,7 @@ def opened(request_head: RequestHead, *stages: PassingStage) -> tuple[Pipeline, 
     """Return a pipeline with one exchange begun in it."""
     holder = SnapshotHolder()
     holder.replace(snapshot())
-    pipeline = Pipeline(stages, holder)
+    pipeline = Pipeline(stages, holder, Counted())
     return pipeline, pipeline.begin(request_head), holder
 
 
@@ -138,7 +141,7 @@ async def test_an_exchange_keeps_its_snapshot_and_lets_go_once_routed() -> None:
 def test_before_the_first_snapshot_nothing_is_decided() -> None:
     """Envoy then fails open or closed."""
     with pytest.raises(NoSnapshot):
-        Pipeline((), SnapshotHolder()).begin(head())
+        Pipeline((), SnapshotHolder(), Counted()).begin(head())
 
 
 async def test_a_pipeline_that_decides_nothing_is_a_fault() -> None:
@@ -146,3 +149,40 @@ async def test_a_pipeline_that_decides_nothing_is_a_fault() -> None:
     pipeline, exchange, _ = opened(head())
     with pytest.raises(RuntimeError, match="no stage decided"):
         await pipeline.request_body(exchange, BODY)
+
+
+async def test_every_decision_is_counted_by_stage_and_reason() -> None:
+    """Answers of stages and of the pipeline itself, and only what was announced."""
+    holder, counted = SnapshotHolder(), Counted()
+    holder.replace(snapshot(default_backend=None))
+    steps = stages(MemoryStore(1, 1, lambda: 0.0), counted, NoQuota(), 0)
+    pipeline = Pipeline(steps, holder, counted)
+    for request_head, body in (
+        (head(path="/v1/chat/completions/"), b""),
+        (head(), b"{"),
+        (head(), orjson.dumps({**HELLO, "model": "invented"})),
+        (head({"authorization": "ork_x"}), b""),
+        (head(method="GET", path="/v1/models"), b""),
+        (head({"x-outrigger-cache": "only"}), BODY),
+    ):
+        exchange = pipeline.begin(request_head)
+        if await pipeline.request_head(exchange) is None:
+            await pipeline.request_body(exchange, body)
+        pipeline.end(exchange)
+    assert counted.pairs == [
+        ("parse", "unknown-path"),
+        ("parse", "bad-request"),
+        ("resolve", "no-backend"),
+        ("identify", "unknown-key"),
+        ("catalog", "models-listed"),
+        ("cache", "not-cached"),
+    ]
+    known = {(stage, reason) for stage, reasons in announced(steps) for reason in reasons}
+    assert known.issuperset(counted.pairs)
+
+
+class NoQuota:
+    """Is told of quotas and forgets them."""
+
+    def observe(self, backend: str, hint: RateLimitHint) -> None:
+        """Forget it."""

@@ -32,7 +32,7 @@ from ext_proc.stores.memory import MemoryStore
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import MAX_MESSAGE_BYTES, ProcessorServer
 from ext_proc.wiring import stages
-from tests.unit.ext_proc.exchanges import HELLO, snapshot
+from tests.unit.ext_proc.exchanges import HELLO, Counted, snapshot
 
 ANSWER = orjson.dumps(
     {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
@@ -114,8 +114,8 @@ async def running(first: PassingStage | None = None) -> AsyncIterator[Running]:
     holder = SnapshotHolder()
     caching = PolicyLayer("p", settings={"cache.enabled": True})
     holder.replace(snapshot(policies=(caching,)))
-    real = stages(MemoryStore(100, 1_000_000, time.monotonic), NoQuota(), 0)
-    pipeline = Pipeline((*([first] if first else []), *real), holder)
+    real = stages(MemoryStore(100, 1_000_000, time.monotonic), Counted(), NoQuota(), 0)
+    pipeline = Pipeline((*([first] if first else []), *real), holder, Counted())
     with TemporaryDirectory(prefix="or-") as folder:
         socket = Path(folder) / "p.sock"
         server = ProcessorServer(ExternalProcessor(pipeline, structlog.get_logger()), socket)

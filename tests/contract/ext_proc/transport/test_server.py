@@ -11,6 +11,7 @@ from ext_proc.pipeline import Pipeline
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import ProcessorServer
+from tests.unit.ext_proc.exchanges import Counted
 
 
 async def test_a_socket_left_by_a_killed_processor_is_taken_over() -> None:
@@ -19,7 +20,7 @@ async def test_a_socket_left_by_a_killed_processor_is_taken_over() -> None:
         socket = Path(folder) / "p.sock"
         socket.write_text("left over")
         server = ProcessorServer(
-            ExternalProcessor(Pipeline((), SnapshotHolder()), structlog.get_logger()), socket
+            ExternalProcessor(Pipeline((), SnapshotHolder(), Counted()), structlog.get_logger()), socket
         )
         await server.start()
         assert socket.is_socket()

@@ -9,7 +9,7 @@ import pytest
 from ext_proc.contract.policies import Bound, ParameterPolicy, Policy
 from ext_proc.openai.requests import BadRequest
 from ext_proc.stages.clamp import Clamp
-from tests.unit.ext_proc.exchanges import HELLO, exchange
+from tests.unit.ext_proc.exchanges import HELLO, Counted, exchange
 
 POLICY = Policy(
     parameters=ParameterPolicy(
@@ -40,7 +40,7 @@ async def test_parameters_are_brought_within_bounds(given: dict[str, Any], expec
     """`...` means the field is not there. Token counts stay whole numbers."""
     opened = exchange(document={**HELLO, **given})
     opened.policy = POLICY
-    assert await Clamp().on_request(opened) is None
+    assert await Clamp(Counted()).on_request(opened) is None
     document = opened.parsed.document
     for name, value in expected.items():
         assert document.get(name, ...) == value
@@ -56,14 +56,14 @@ async def test_what_could_slip_past_a_bound_is_refused(given: dict[str, Any], pa
     opened = exchange(document={**HELLO, **given})
     opened.policy = POLICY
     with pytest.raises(BadRequest) as refused:
-        await Clamp().on_request(opened)
+        await Clamp(Counted()).on_request(opened)
     assert (refused.value.status, refused.value.param) == (400, param)
 
 
 async def test_without_bounds_nothing_is_touched() -> None:
     """The body goes on byte for byte."""
     opened = exchange(document={**HELLO, "temperature": "junk"})
-    assert await Clamp().on_request(opened) is None
+    assert await Clamp(Counted()).on_request(opened) is None
     assert not opened.changed
 
 
@@ -71,5 +71,5 @@ async def test_embeddings_have_no_sampling_parameters() -> None:
     """Defaults would only make the provider refuse them."""
     opened = exchange(document={"model": "m", "input": "a"}, path="/v1/embeddings")
     opened.policy = POLICY
-    assert await Clamp().on_request(opened) is None
+    assert await Clamp(Counted()).on_request(opened) is None
     assert not opened.changed

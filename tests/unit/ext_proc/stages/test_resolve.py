@@ -8,7 +8,7 @@ import pytest
 from ext_proc.contract.snapshot import Degrade, Model, PolicyLayer, Version
 from ext_proc.exchange import Answer
 from ext_proc.stages.resolve import Resolve
-from tests.unit.ext_proc.exchanges import HELLO, exchange, snapshot
+from tests.unit.ext_proc.exchanges import HELLO, Counted, exchange, snapshot
 
 VERSIONS = (Version("v1", "b", "m"),)
 MODELS = {
@@ -33,7 +33,7 @@ async def test_alias_and_degradation(asked: str, user_agent: str, tier: str, exp
     policy = snapshot(models=MODELS, aliases={"alias": "big"})
     opened = exchange(policy, {**HELLO, "model": asked}, {"user-agent": user_agent})
     opened.tier = tier
-    assert await Resolve().on_request(opened) is None
+    assert await Resolve(Counted()).on_request(opened) is None
     assert opened.model is not None
     assert opened.model.name == expected
 
@@ -41,7 +41,7 @@ async def test_alias_and_degradation(asked: str, user_agent: str, tier: str, exp
 async def test_an_unknown_model_goes_to_the_default_backend() -> None:
     """The default is to pass it as it is."""
     opened = exchange(document={**HELLO, "model": "invented"})
-    assert await Resolve().on_request(opened) is None
+    assert await Resolve(Counted()).on_request(opened) is None
     assert opened.model is None
     assert opened.backend is opened.loaded.default_backend
 
@@ -66,6 +66,6 @@ async def test_an_unknown_model_goes_to_the_default_backend() -> None:
 )
 async def test_refusals(policy: dict[str, object], status: int, code: str) -> None:
     """Each with its own status and code."""
-    answer = await Resolve().on_request(exchange(snapshot(**policy), {**HELLO, "model": "invented"}))
+    answer = await Resolve(Counted()).on_request(exchange(snapshot(**policy), {**HELLO, "model": "invented"}))
     assert isinstance(answer, Answer)
     assert (answer.status, orjson.loads(answer.body)["error"]["code"]) == (status, code)
