@@ -115,16 +115,21 @@ def build() -> typer.Typer:
     return app
 
 
+def told(error: Exception) -> tuple[str, int]:
+    """Return the sentence and the exit status for an error that ends the command."""
+    if isinstance(error, CommandFailed):
+        return f"outrigger: {error}", error.status
+    reason = " ".join(str(error).split()) or "no reason given"
+    return f"outrigger: unexpected {type(error).__name__}: {reason}; please report it", 1
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     try:
         build()(args=list(arguments) if arguments is not None else None, prog_name="outrigger")
-    except CommandFailed as failure:
-        print(f"outrigger: {failure}", file=sys.stderr)
-        sys.exit(failure.status)
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        reason = " ".join(str(error).split()) or "no reason given"
-        print(f"outrigger: unexpected {type(error).__name__}: {reason}; please report it", file=sys.stderr)
-        sys.exit(1)
+        sentence, status = told(error)
+        print(sentence, file=sys.stderr)
+        sys.exit(status)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import importlib.util
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from control_plane.cli.failures import CommandFailed
@@ -72,8 +72,8 @@ def free_port(host: str) -> int:
         return int(held.getsockname()[1])
 
 
-def check_envoy(environment: Mapping[str, str]) -> None:
-    """See that there is an Envoy to start.
+def check_envoy(environment: Mapping[str, str], packages: Sequence[str]) -> None:
+    """See that there is an Envoy to start. `packages` is where Python packages are looked for.
 
     Raises:
         CommandFailed: there is none.
@@ -85,7 +85,7 @@ def check_envoy(environment: Mapping[str, str]) -> None:
                 f"{ENVOY_VARIABLE} names {named}, which is no program; correct it or unset it"
             )
         return
-    package = importlib.util.find_spec("envoy")
+    package = PathFinder.find_spec("envoy", packages)
     for folder in (package.submodule_search_locations or ()) if package else ():
         if (Path(folder) / "_bin" / "envoy").is_file():
             return

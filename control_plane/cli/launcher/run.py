@@ -31,6 +31,7 @@ from control_plane.resources.demo import demo_yaml
 from control_plane.resources.documents import Documents, load_documents
 from control_plane.resources.problems import InvalidDocumentsError
 
+STDERR: Final = 2
 READY_LIMIT_S: Final = 60.0
 # Unix sockets have 108 bytes for their path, and ours are called processor-255.sock at most.
 MAX_RUN_DIR: Final = 80
@@ -46,11 +47,11 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
     check_ports(settings)
     check_credentials(documents, environment, settings.data_dir / "secrets")
     if not settings.external_envoy:
-        check_envoy(environment)
+        check_envoy(environment, sys.path)
     with (
         claimed(settings.data_dir),
         _run_dir(settings.run_dir) as run_dir,
-        log_writer(sys.stderr) as write,
+        log_writer(STDERR) as write,
     ):
         files, provider_port = settings.files or (), None
         if settings.demo:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TextIO
+from typing import Final
 
 from rich.console import Console
 from rich.panel import Panel
@@ -20,10 +21,11 @@ FLUSH_S: Final = 1.0
 
 
 @contextlib.contextmanager
-def log_writer(stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """Write lines to `stream` from a thread: whoever stops reading our stderr does not stop the launcher.
+def log_writer(descriptor: int) -> Iterator[Callable[[str], None]]:
+    """Write lines to a file descriptor from a thread, so that a reader who stops does not stop the launcher.
 
-    Lines beyond what the queue holds are dropped and counted.
+    Lines beyond what the queue holds are dropped and counted. No Python stream is used: a thread that hangs
+    in one would hold its lock when the interpreter ends.
     """
     lines: queue.Queue[str | None] = queue.Queue(MAX_QUEUED)
     dropped = 0
@@ -40,11 +42,10 @@ def log_writer(stream: TextIO) -> Iterator[Callable[[str], None]]:
 
     def drain() -> None:
         while (line := lines.get()) is not None:
-            try:
-                stream.write(f"{line}\n")
-                stream.flush()
-            except (OSError, ValueError):
-                continue  # the terminal is gone; the mesh goes on
+            left = f"{line}\n".encode(errors="replace")
+            with contextlib.suppress(OSError):  # the terminal is gone; the mesh goes on
+                while left:
+                    left = left[os.write(descriptor, left) :]
 
     thread = threading.Thread(target=drain, name="log", daemon=True)
     thread.start()

@@ -1,0 +1,118 @@
+"""`outrigger up` as a real process: what it refuses, and that it leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from control_plane.cli.launcher.preflight import free_port
+
+HOST = "127.0.0.1"
+
+
+def ports() -> list[str]:
+    """Return options with free ports."""
+    names = ("--proxy-port", "--api-port", "--metrics-port", "--envoy-admin-port")
+    return [word for name in names for word in (name, str(free_port(HOST)))]
+
+
+@contextmanager
+def up(folder: Path, *options: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `outrigger up` with its data and temporary files in `folder`."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "control_plane", "up", "--data-dir", str(folder / "data"), *options]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder / "tmp"), **environment},
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+POLICY = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', credentials: {env: NO_SUCH_KEY}}\n"
+
+
+@pytest.mark.parametrize(
+    ("policy", "environment", "sentence"),
+    [
+        (POLICY, {}, "Backend/b takes its key from the variable NO_SUCH_KEY, which is not set"),
+        (
+            POLICY.replace("url", "urll"),
+            {},
+            'Backend/b: spec.urll: is no field of Backend; did you mean "url"?',
+        ),
+        ("a: [", {}, "is not YAML"),
+        (POLICY, {"NO_SUCH_KEY": "k", "OUTRIGGER_ENVOY": "/nowhere"}, "OUTRIGGER_ENVOY names /nowhere"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(
+    policy: str, environment: dict[str, str], sentence: str, tmp_path: Path
+) -> None:
+    """Status 1 and a sentence on stderr; stdout stays empty and no folder is left."""
+    (tmp_path / "p.yaml").write_text(policy)
+    with up(tmp_path, *ports(), "-f", str(tmp_path / "p.yaml"), **environment) as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, "")
+    assert sentence in err
+    assert "Traceback" not in err
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_options_without_effect_are_named(tmp_path: Path) -> None:
+    """Redis, database and token are accepted and said to do nothing yet."""
+    given = ("--redis", "redis://x", "--database", "sqlite://", "--admin-token", "t", "-f", "/nowhere.yaml")
+    with up(tmp_path, *ports(), *given) as process:
+        _, err = process.communicate(timeout=30)
+    for option in ("--redis", "--database", "--admin-token"):
+        assert f"warning: {option} is accepted but has no effect yet" in err
+    assert "sqlite" not in err
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes below `pid`."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_ctrl_c_while_it_starts_ends_all_of_it(tmp_path: Path) -> None:
+    """Status 0, no process and no folder left, well within 12 seconds."""
+    with up(tmp_path, *ports()) as process:
+        deadline = time.monotonic() + 30
+        while len(below := children(process.pid)) < 5:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert time.monotonic() - began < 12
+    assert process.returncode == 0
+    assert not any(Path(f"/proc/{pid}/exe").exists() for pid in below)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_second_mesh_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """The sentence names the folder and the option."""
+    with up(tmp_path, *ports()) as first:
+        lock = tmp_path / "data" / "lock"
+        deadline = time.monotonic() + 30
+        while not (lock.exists() and lock.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with up(tmp_path, *ports()) as second:
+            _, err = second.communicate(timeout=30)
+        assert second.returncode == 1
+        assert f"is in use by another outrigger (process {first.pid})" in err
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=30)
+    assert first.returncode == 0

@@ -1,0 +1,81 @@
+"""The command line as a whole."""
+
+import subprocess
+import sys
+
+import pytest
+
+from control_plane.cli import main as cli
+from control_plane.cli.failures import CommandFailed
+
+
+def run(*arguments: str) -> int:
+    """Run the command line and return its exit status."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    return int(ended.value.code or 0)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those whose module is not loaded."""
+    assert run("--help") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A user learns by copying."""
+    assert run(name, "--help") == 0
+    out = capsys.readouterr().out.lower()
+    assert "example" in out
+    assert f"outrigger {name}" in out
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name and number, on stdout."""
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith("outrigger 0.")
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("nonsense",), ("--nonsense",), ("validate",), ("up", "--proxy-port", "70000")]
+)
+def test_wrong_usage_ends_with_two(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """No command, an unknown one, an unknown option, a missing one, a value out of range."""
+    assert run(*arguments) == 2
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "status"),
+    [
+        (CommandFailed("port 1 is in use; choose another"), "outrigger: port 1 is in use; choose another", 1),
+        (CommandFailed("no", 2), "outrigger: no", 2),
+        (RuntimeError("a\nb"), "outrigger: unexpected RuntimeError: a b; please report it", 1),
+    ],
+)
+def test_a_failure_is_a_sentence_and_a_status(error: Exception, sentence: str, status: int) -> None:
+    """Expected or not, no traceback."""
+    assert cli.told(error) == (sentence, status)
+
+
+def test_a_failure_goes_to_stderr_and_ends_with_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Stdout stays empty for whoever reads it."""
+    assert run("up", "-f", "/nowhere/policy.yaml") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("outrigger: /nowhere/policy.yaml: cannot be read")
+    assert captured.err.count("\n") == 1
+
+
+def test_help_loads_no_server() -> None:
+    """`--help` stays quick: gRPC, FastAPI and pydantic are loaded by the commands that need them."""
+    script = (
+        "import sys\nfrom control_plane.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'grpc', 'fastapi', 'pydantic', 'yaml', 'httpx', 'uvicorn'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
