@@ -119,7 +119,8 @@ def provider(
         )
     except ValidationError as error:
         reasons = "; ".join(
-            f"{'.'.join(map(str, item['loc']))} {item['msg']}".strip() for item in error.errors()
+            f"{'.'.join(map(str, item['loc']))} {item['msg'].removeprefix('Value error, ')}".strip()
+            for item in error.errors()
         )
         raise typer.BadParameter(reasons) from error
     try:

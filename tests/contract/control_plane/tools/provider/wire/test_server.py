@@ -16,14 +16,14 @@ PATH = "/v1/chat/completions"
 
 async def test_a_new_connection_costs_and_a_kept_one_does_not() -> None:
     """The handshake is charged once a connection."""
-    async with served("tls-http1", tls_handshake_ms=100) as (_, http):
+    async with served("tls-http1", tls_handshake_ms=500) as (_, http):
         elapsed = []
         for _ in range(2):
             before = time.monotonic()
             await http.get("/v1/models")
             elapsed.append(time.monotonic() - before)
-    assert elapsed[0] >= 0.1
-    assert elapsed[1] < 0.1
+    assert elapsed[0] >= 0.5
+    assert elapsed[1] < 0.5
 
 
 async def test_alpn_chooses() -> None:
