@@ -123,9 +123,10 @@ def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
         "--disable-hot-restart",
         "--log-level",
         settings.log_level,
-        # Without a processor there would be a line for each request; the access log counts them.
+        # Without a processor there would be a line for each request; the access log counts them. `misc`
+        # warns at each start that filters are young.
         "--component-log-level",
-        "ext_proc:error",
+        "ext_proc:error,misc:error",
         # Escaped, so that nothing a caller sends can begin a line of the log.
         "--log-format-escaped",
         "--log-format",

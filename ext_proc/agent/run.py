@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+import time
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Protocol
 
 import grpc
 from envoy.service.discovery.v3 import ads_pb2_grpc
@@ -20,10 +21,13 @@ from ext_proc.agent.ads import DiscoveryServer
 from ext_proc.agent.credentials import Credentials, read_authorities
 from ext_proc.agent.disk import SnapshotFile
 from ext_proc.agent.envoy_admin import EnvoyAdmin
+from ext_proc.agent.observation import Observation
 from ext_proc.agent.processors import ProcessorPush
 from ext_proc.agent.push_client import MAX_SNAPSHOT_BYTES, PushClient
 from ext_proc.agent.rollout import Rollout
 from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.snapshot import Snapshot
+from ext_proc.exchange import Reason
 from ext_proc.settings import AgentSettings, SettingsError
 
 USUAL_AUTHORITIES: Final = (
@@ -39,6 +43,16 @@ SERVER_OPTIONS: Final = (
 )
 
 
+class Observer(Protocol):
+    """What watches the traffic beside the agent."""
+
+    def register(self, server: grpc.aio.Server) -> None:
+        """Add services of its own to the agent's gRPC server."""
+
+    def use(self, snapshot: Snapshot) -> None:
+        """Learn that `snapshot` is in force."""
+
+
 class Agent:
     """The agent's parts.
 
@@ -47,7 +61,7 @@ class Agent:
         environment: variables that credentials may name.
         jitter: a number in [0, 1), drawn anew at each call.
         log: the process's log.
-        register: adds more services to the agent's gRPC server (the access-log sink).
+        observation: takes the access log and learns of each policy; None leaves both out.
 
     Raises:
         SettingsError: the settings cannot be used.
@@ -59,12 +73,12 @@ class Agent:
         environment: Mapping[str, str],
         jitter: Callable[[], float],
         log: FilteringBoundLogger,
-        register: Callable[[grpc.aio.Server], None] = lambda server: None,
+        observation: Observer | None = None,
     ) -> None:
         self._settings = settings
         self._build = _build()
         self._log = log
-        self._register = register
+        self._observation = observation
         try:
             authorities = read_authorities(settings.ca_file, [*USUAL_AUTHORITIES, *_certifi()])
         except OSError as error:
@@ -83,7 +97,7 @@ class Agent:
             processors=self._processors,
             keys=self._credentials,
             reports=self._client,
-            keep=self._disk.write,
+            keep=self._keep,
             authorities=authorities,
             log=log,
         )
@@ -99,6 +113,7 @@ class Agent:
         if kept is not None:
             try:
                 await self._rollout.restore(kept)
+                self._observe(kept)
             except ValueError as error:
                 self._log.error("the snapshot on disk cannot be used", error=str(error))
         tasks = [
@@ -125,7 +140,8 @@ class Agent:
         server = grpc.aio.server(options=SERVER_OPTIONS)
         ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(self._discovery, server)
         push_pb2_grpc.add_PolicyPushServicer_to_server(self._processors, server)  # type: ignore[no-untyped-call]
-        self._register(server)
+        if self._observation is not None:
+            self._observation.register(server)
         path = self._settings.run_dir.agent_socket
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -145,7 +161,15 @@ class Agent:
             in_force=in_force.version if in_force is not None else "",
         )
 
-    def _offer(self, snapshot: Any) -> None:
+    def _keep(self, snapshot: Snapshot) -> None:
+        self._disk.write(snapshot)
+        self._observe(snapshot)
+
+    def _observe(self, snapshot: Snapshot) -> None:
+        if self._observation is not None:
+            self._observation.use(snapshot)
+
+    def _offer(self, snapshot: Snapshot) -> None:
         self._rollout.offer(snapshot)
 
     def _look_again(self) -> None:
@@ -191,18 +215,29 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) ->
         loop.add_signal_handler(number, stopping.set)
 
 
-def run_agent(
+async def run_agent(
     settings: AgentSettings,
     environment: Mapping[str, str],
     jitter: Callable[[], float],
     log: FilteringBoundLogger,
-    register: Callable[[grpc.aio.Server], None] = lambda server: None,
-) -> Coroutine[Any, Any, None]:
-    """Return the agent's life: it serves until SIGTERM or SIGINT. Arguments as for `Agent`."""
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Serve until SIGTERM or SIGINT, `/metrics` included.
 
-    async def life() -> None:
-        stopping = asyncio.Event()
-        stop_on_signals(asyncio.get_running_loop(), stopping)
-        await Agent(settings, environment, jitter, log, register).run(stopping)
+    Args:
+        settings: the process's settings.
+        environment: variables that credentials and OpenTelemetry's settings may name.
+        jitter: a number in [0, 1), drawn anew at each call.
+        log: the process's log.
+        now: a monotonic clock, in seconds.
 
-    return life()
+    Raises:
+        SettingsError: the settings cannot be used.
+    """
+    stopping = asyncio.Event()
+    stop_on_signals(asyncio.get_running_loop(), stopping)
+    observation = Observation(settings, environment, (reason.value for reason in Reason), now, log)
+    try:
+        await Agent(settings, environment, jitter, log, observation).run(stopping)
+    finally:
+        await asyncio.to_thread(observation.close)

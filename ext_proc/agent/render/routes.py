@@ -30,6 +30,7 @@ BODY_LIMIT: Final = 32 * 1024 * 1024
 PARSED_PATHS: Final = "/v1/(?:chat/completions|completions|embeddings)/?"
 CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
 RAW_IDLE_MS: Final = 300_000
+ROUTE_REASONS: Final = ("no-route", "unknown-path")
 
 
 def render_routes(snapshots: Sequence[Snapshot]) -> Json:

@@ -105,6 +105,13 @@ class AccessLog(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]
                 self._changed.notify_all()
         return als_pb2.StreamAccessLogsResponse()
 
+    def register(self, server: grpc.aio.Server) -> None:
+        """Add this service to the agent's server."""
+        als_pb2_grpc.add_AccessLogServiceServicer_to_server(self, server)
+
+    def use(self, snapshot: Snapshot) -> None:
+        """Learn the policy in force."""
+
     async def count(self, number: int) -> list[Any]:
         """Wait for `number` entries and return them."""
         async with asyncio.timeout(5), self._changed:
@@ -197,7 +204,7 @@ class Sidecar:
             self.environment,
             lambda: 0.5,
             self._log,
-            lambda server: als_pb2_grpc.add_AccessLogServiceServicer_to_server(self.access_log, server),
+            self.access_log,
         )
         self._agent = asyncio.create_task(agent.run(self._stopping))
 
