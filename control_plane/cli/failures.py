@@ -4,8 +4,4 @@ from __future__ import annotations
 
 
 class CommandFailed(Exception):
-    """A command cannot go on. The message is for the user; `status` is the exit status."""
-
-    def __init__(self, message: str, status: int = 1) -> None:
-        super().__init__(message)
-        self.status = status
+    """A command cannot go on (exit status 1). The message is for the user and says what to do."""

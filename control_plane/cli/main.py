@@ -115,12 +115,12 @@ def build() -> typer.Typer:
     return app
 
 
-def told(error: Exception) -> tuple[str, int]:
-    """Return the sentence and the exit status for an error that ends the command."""
+def told(error: Exception) -> str:
+    """Return the sentence for an error that ends the command."""
     if isinstance(error, CommandFailed):
-        return f"outrigger: {error}", error.status
+        return f"outrigger: {error}"
     reason = " ".join(str(error).split()) or "no reason given"
-    return f"outrigger: unexpected {type(error).__name__}: {reason}; please report it", 1
+    return f"outrigger: unexpected {type(error).__name__}: {reason}; please report it"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -130,6 +130,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        sentence, status = told(error)
-        print(sentence, file=sys.stderr)
-        sys.exit(status)
+        print(told(error), file=sys.stderr)
+        sys.exit(1)
