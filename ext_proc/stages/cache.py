@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from ext_proc.answers import StoredAnswer
 from ext_proc.contract import headers as names
 from ext_proc.contract.policies import CachePolicy
 from ext_proc.contract.snapshot import PolicyLayer
@@ -17,7 +18,6 @@ from ext_proc.openai.errors import ErrorType
 from ext_proc.openai.requests import cache_key
 from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import refuse
-from ext_proc.stores.answers import StoredAnswer
 
 
 class AnswerStore(Protocol):

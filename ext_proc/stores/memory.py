@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ext_proc.stores.answers import StoredAnswer
+from ext_proc.answers import StoredAnswer
 
 # What CPython 3.11 takes for an entry beside its texts: the dictionary's node, objects' heads, floats.
 ENTRY_OVERHEAD_BYTES: Final = 450

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ext_proc.stores.answers import StoredAnswer
+from ext_proc.answers import StoredAnswer
 from ext_proc.stores.memory import ENTRY_OVERHEAD_BYTES, MemoryStore, entry_bytes
 
 ANSWER = StoredAnswer(b"{}", "application/json", "m", "v", 0.0, 100.0)
