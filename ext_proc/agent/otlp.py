@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 import grpc
@@ -140,11 +140,11 @@ def _span(span: ReadableSpan) -> trace_pb2.Span:
         parent_span_id=parent.span_id.to_bytes(8, "big") if parent else b"",
         name=span.name,
         # The SDK counts the kinds from 0, OTLP from 1.
-        kind=span.kind.value + 1,
+        kind=cast(Any, span.kind.value + 1),
         start_time_unix_nano=span.start_time or 0,
         end_time_unix_nano=span.end_time or 0,
         attributes=_attributes(span.attributes or {}),
-        status=trace_pb2.Status(code=span.status.status_code.value),
+        status=trace_pb2.Status(code=cast(Any, span.status.status_code.value)),
     )
 
 

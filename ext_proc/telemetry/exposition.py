@@ -17,10 +17,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
-from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from ext_proc.telemetry.metric_files import TornFileError, check
 from ext_proc.telemetry.throttle import Logger, Throttled
 
 PATH: Final = "/metrics"
@@ -42,8 +42,13 @@ class FolderCollector(Collector):
 
     def _whole(self, path: Path) -> bool:
         try:
-            list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
-        except Exception as error:
+            if path.stat().st_size == 0:
+                # A processor is just making it.
+                return False
+            check(path)
+        except FileNotFoundError:
+            return False
+        except TornFileError as error:
             self._warnings.warning(
                 "a metrics file cannot be read", key=path.name, file=path.name, error=error
             )

@@ -107,6 +107,10 @@ class RequestMetrics:
         backends = {**(previous.backends if previous else {}), **snapshot.backends}
         self._providers = {name: PROVIDERS[backend.protocol] for name, backend in backends.items()}
 
+    def provider_name(self, backend: str) -> str:
+        """Return `gen_ai.provider.name` of a Backend; `other` for one that is not configured."""
+        return self._providers.get(backend, OTHER if backend else NONE)
+
     def record(self, record: RequestRecord) -> None:
         """Count one finished call."""
         status = ABORTED if record.aborted else _STATUSES.get(record.status, OTHER)
@@ -154,8 +158,7 @@ class RequestMetrics:
 
     def _operation(self, record: RequestRecord, model: str, status: str) -> None:
         failed = record.aborted or record.status >= 400
-        provider = self._providers.get(record.backend, OTHER if record.backend else NONE)
-        attributes = (record.operation, provider, model)
+        attributes = (record.operation, self.provider_name(record.backend), model)
         self._operations.observe((*attributes, status if failed else ""), record.duration_s)
         if record.stream and record.first_byte_s is not None and not failed:
             self._first_byte.observe((model,), record.first_byte_s)

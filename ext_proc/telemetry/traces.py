@@ -1,4 +1,4 @@
-"""A span for each finished request, sent by OTLP over gRPC when a collector is configured.
+"""A span for each finished request, when a collector is configured.
 
 Attributes follow https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/. A span holds no part of
 a prompt or an answer. It is made after the fact, from the access log, with the times that Envoy measured;
@@ -14,6 +14,7 @@ from ext_proc.telemetry.record import RequestRecord
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 DISABLED_VARIABLE: Final = "OTEL_SDK_DISABLED"
@@ -90,23 +91,31 @@ class Spans:
 
 
 def spans_from_environment(
-    environment: Mapping[str, str], sidecar_id: str, workload: str, provider_name: Callable[[str], str]
+    environment: Mapping[str, str],
+    sidecar_id: str,
+    workload: str,
+    provider_name: Callable[[str], str],
+    exporter: Callable[[Mapping[str, str]], SpanExporter],
 ) -> Spans | None:
     """Return a sink as the standard `OTEL_…` variables configure it; None when they name no collector.
 
-    The exporter speaks gRPC and reads its endpoint, headers, time limit and certificates from the
-    process's environment by itself; `OTEL_TRACES_SAMPLER` and `OTEL_BSP_…` count too.
+    Args:
+        environment: the process's variables. The SDK also reads `OTEL_TRACES_SAMPLER`, `OTEL_BSP_…` and
+            `OTEL_RESOURCE_ATTRIBUTES`, from the process itself.
+        sidecar_id: `service.instance.id`.
+        workload: `outrigger.workload`.
+        provider_name: a Backend's name → the value of `gen_ai.provider.name`.
+        exporter: makes the exporter; called only when there is a collector, so it may import late.
     """
     if not any(environment.get(name) for name in ENDPOINT_VARIABLES):
         return None
     if environment.get(DISABLED_VARIABLE, "").lower() == "true":
         return None
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-    # `create` lets OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME add to these.
+    # `create` adds OTEL_RESOURCE_ATTRIBUTES to these.
     resource = Resource.create(
         {
             "service.name": environment.get("OTEL_SERVICE_NAME") or "outrigger",
@@ -115,5 +124,5 @@ def spans_from_environment(
         }
     )
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(exporter(environment)))
     return Spans(provider, provider_name)
