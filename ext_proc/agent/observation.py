@@ -6,7 +6,7 @@ Built once a process; it knows the agent's settings and nothing of the rollout.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 from structlog.typing import FilteringBoundLogger
@@ -21,6 +21,9 @@ from ext_proc.telemetry.record import RecordSink
 from ext_proc.telemetry.request_metrics import PROVIDERS, RequestMetrics
 from ext_proc.telemetry.throttle import Throttled
 from ext_proc.telemetry.traces import Spans, spans_from_environment
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 ENVOY_REASONS: Final = frozenset({*(reply.reason for reply in REPLIES), *ROUTE_REASONS})
 
@@ -50,7 +53,7 @@ class Observation:
         self._metrics = RequestMetrics(settings.sidecar_id, ENVOY_REASONS | frozenset(reasons))
         self._providers: dict[str, str] = {}
         self._spans: Spans | None = spans_from_environment(
-            environment, settings.sidecar_id, settings.workload, self._provider_name
+            environment, settings.sidecar_id, settings.workload, self._provider_name, _exporter
         )
         sinks: list[RecordSink] = [self._metrics]
         if self._spans is not None:
@@ -87,3 +90,10 @@ class Observation:
 
     def _provider_name(self, backend: str) -> str:
         return self._providers.get(backend, "")
+
+
+def _exporter(environment: Mapping[str, str]) -> SpanExporter:
+    # The import stands here so that an agent without a collector never loads OpenTelemetry.
+    from ext_proc.agent.otlp import OtlpExporter  # noqa: PLC0415
+
+    return OtlpExporter.from_environment(environment)
