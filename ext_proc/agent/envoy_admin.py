@@ -1,18 +1,21 @@
-"""What the agent asks Envoy's admin interface: whether clusters are still warming.
+"""What the agent asks Envoy's admin interface: whether clusters are still warming, and processors in use.
 
 Envoy acknowledges a cluster before it can be used; until its addresses and secrets are there, requests to it
-are refused.
+are refused. Likewise no processor is asked before Envoy's own health check has found it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable
 
 import httpx
 
 from ext_proc.settings import Address
 
-GAUGE = "cluster_manager.warming_clusters"
+WARMING = "cluster_manager.warming_clusters"
+PROCESSORS = "cluster.outrigger_processor.membership_healthy"
 
 
 class EnvoyAdmin:
@@ -28,21 +31,30 @@ class EnvoyAdmin:
 
         An address that cannot be resolved keeps its cluster warming for long, so the wait has a limit.
         """
+        return await self._until(WARMING, lambda value: value == 0, limit_s)
+
+    async def asks_a_processor(self, limit_s: float) -> bool:
+        """Wait until Envoy has found a processor healthy; return False when `limit_s` seconds are over."""
+        return await self._until(PROCESSORS, lambda value: value > 0, limit_s)
+
+    async def _until(self, gauge: str, holds: Callable[[int], bool], limit_s: float) -> bool:
         try:
             async with asyncio.timeout(limit_s):
                 while True:
-                    if await self._none_warming():
+                    value = await self._read(gauge)
+                    if value is not None and holds(value):
                         return True
                     await asyncio.sleep(self._poll_s)
         except TimeoutError:
             return False
 
-    async def _none_warming(self) -> bool:
+    async def _read(self, gauge: str) -> int | None:
         try:
-            answer = await self._client.get(self._url, params={"filter": f"^{GAUGE}$"})
+            answer = await self._client.get(self._url, params={"filter": f"^{re.escape(gauge)}$"})
         except httpx.HTTPError:
-            return False
-        return answer.status_code == 200 and answer.text.strip() == f"{GAUGE}: 0"
+            return None
+        name, _, value = answer.text.strip().partition(": ")
+        return int(value) if answer.status_code == 200 and name == gauge and value.isdigit() else None
 
     async def close(self) -> None:
         """Close the client's connections."""

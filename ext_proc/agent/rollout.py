@@ -23,6 +23,9 @@ from ext_proc.contract.snapshot import CredentialRef, Snapshot
 WARMING_LIMIT_S = 5.0
 # A processor that hangs is ejected by Envoy; policy goes on without it.
 PROCESSORS_LIMIT_S = 2.0
+# The first acknowledgement is what readiness waits for. Processors that never come must not hold it up for
+# ever: with `failOpen` there is service without them.
+FIRST_SERVICE_LIMIT_S = 20.0
 REFUSED_REMEMBERED = 1_000
 T = TypeVar("T")
 
@@ -46,6 +49,9 @@ class Warming(Protocol):
 
     async def warmed(self, limit_s: float) -> bool:
         """Wait until none is warming."""
+
+    async def asks_a_processor(self, limit_s: float) -> bool:
+        """Wait until Envoy sends requests to a processor."""
 
 
 class Processors(Protocol):
@@ -117,6 +123,7 @@ class Rollout:
         self._authorities = authorities
         self._log = log
         self._in_use: list[Snapshot] = []  # oldest first, the last one is in force
+        self._in_service = False
         self._offered: Snapshot | None = None
         self._refused: dict[str, str] = {}
         self._wake = asyncio.Event()
@@ -168,6 +175,7 @@ class Rollout:
     async def _bring(self, snapshot: Snapshot) -> None:
         in_force = self.in_force
         if in_force is not None and snapshot.version == in_force.version:
+            await self._wait_for_service()
             self._acknowledge()
             return
         reason = self._refused.get(snapshot.version)
@@ -188,8 +196,27 @@ class Rollout:
         self._keep(snapshot)
         await self._processors.publish(snapshot)
         await self._processors_taken(snapshot.version)
+        await self._wait_for_service()
         self._log.info("snapshot in force", version=snapshot.version)
         self._acknowledge()
+
+    async def _wait_for_service(self) -> None:
+        """Before the first acknowledgement: wait until Envoy serves this policy and asks a processor.
+
+        Without it the first requests after readiness would fail open, or find no Envoy (a snapshot from
+        disk is in force before Envoy has started).
+        """
+        if self._in_service:
+            return
+        try:
+            async with asyncio.timeout(FIRST_SERVICE_LIMIT_S):
+                await self._unless_superseded(self._discovery.accepted([CLUSTER_TYPE, ROUTES_TYPE]))
+                await self._unless_superseded(self._warming.asks_a_processor(FIRST_SERVICE_LIMIT_S))
+        except TimeoutError:
+            self._log.warning("Envoy has not found a processor yet; going on without")
+        except RefusedError as error:
+            self._log.error("Envoy refuses the snapshot kept on disk", reason=str(error))
+        self._in_service = True
 
     async def _serve(self, snapshots: Sequence[Snapshot]) -> None:
         """Serve the union of `snapshots`: clusters first, and routes only when the clusters can be used."""
