@@ -123,10 +123,10 @@ def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
         "--disable-hot-restart",
         "--log-level",
         settings.log_level,
-        # Without a processor there would be a line for each request; the access log counts them. `misc`
-        # warns at each start that filters are young.
+        # `ext_proc` would write a line for each request without a processor (the access log counts them),
+        # `config` for each try to reach an agent that starts later, `misc` for each filter that is young.
         "--component-log-level",
-        "ext_proc:error,misc:error",
+        "ext_proc:error,misc:error,config:error",
         # Escaped, so that nothing a caller sends can begin a line of the log.
         "--log-format-escaped",
         "--log-format",
