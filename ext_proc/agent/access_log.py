@@ -179,10 +179,14 @@ def _plain(struct: struct_pb2.Struct) -> dict[str, Any]:
 def _bypass(common: accesslog_pb2.AccessLogCommon) -> Bypass | None:
     undecided = common.route_name.startswith(UNDECIDED)
     state = common.filter_state_objects.get(EXT_PROC_STATE)
-    if state is None:
-        return Bypass.ERROR if undecided else None
+    failed_open = state is not None and _FAILED_OPEN in state.value
     if not undecided:
-        return Bypass.ANSWER_UNREAD if _FAILED_OPEN in state.value else None
+        return Bypass.ANSWER_UNREAD if failed_open else None
+    # Until the processor decides, every request is on this route; one that it answers itself stays there.
+    if not failed_open and common.upstream_request_attempt_count == 0:
+        return None
+    if state is None:
+        return Bypass.ERROR
     calls = struct_pb2.Struct()
     state.Unpack(calls)
     statuses = {int(calls.fields[name].number_value) for name in _CALL_STATES if name in calls.fields}

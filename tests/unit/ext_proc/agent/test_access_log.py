@@ -170,6 +170,14 @@ def test_bypass_without_state_is_an_error() -> None:
     assert recorded(entry).bypass is Bypass.ERROR
 
 
+def test_answer_of_the_processor_is_no_bypass() -> None:
+    """A cache hit or a refusal stays on the undecided route, and went by nobody."""
+    entry = entry_of(operation="chat", cache="hit")
+    entry.common_properties.route_name = "undecided"
+    entry.common_properties.upstream_request_attempt_count = 0
+    assert recorded(entry).bypass is None
+
+
 def test_answer_that_nobody_read() -> None:
     """A processor that died after its decision leaves the answer unread."""
     entry = entry_of(operation="chat")
