@@ -16,6 +16,7 @@ from ext_proc.contract.snapshot import Snapshot, decode
 
 RECONNECT_BASE_S = 0.1
 RECONNECT_MAX_S = 5.0
+STARTUP_FAILURES = 5  # about five seconds of attempts
 MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
 REASON_LIMIT = 2_000
 CHANNEL_OPTIONS = (
@@ -81,8 +82,8 @@ class PushClient:
                         self._take(message)
                 self._log.info("the control plane ended the stream")
             except grpc.aio.AioRpcError as error:
-                # Once, not at each of the attempts that follow.
-                if connected or failures == 0:
+                # Once, not at each attempt; and not while a control plane started beside us comes up.
+                if connected or failures == STARTUP_FAILURES:
                     self._log.warning(
                         "the control plane is not reachable; policy stays as it is",
                         target=self._target,

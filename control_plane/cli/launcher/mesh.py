@@ -52,15 +52,15 @@ class Mesh:
         Raises:
             CommandFailed: a process keeps ending, or `limit_s` seconds are over.
         """
-        missing = "the processes to start"
+        missing = "the processes are starting"
         try:
             async with asyncio.timeout(limit_s), httpx.AsyncClient(timeout=CALL_TIMEOUT_S) as client:
                 while missing := await probe(client):
-                    tell(f"waiting for {missing}")
+                    tell(f"not ready yet: {missing}")
                     self._give_up_if_hopeless()
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            raise CommandFailed(f"not ready after {limit_s:.0f} s, still waiting for {missing}") from None
+            raise CommandFailed(f"not ready after {limit_s:.0f} s: {missing}") from None
 
     def _give_up_if_hopeless(self) -> None:
         for child in self.children:
@@ -96,7 +96,7 @@ def control_plane_probe(api_url: str) -> Probe:
             answer = await client.get(f"{api_url}/readyz")
             return "" if answer.status_code == 200 else str(answer.json()["reason"])
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
-            return "the control plane to answer"
+            return "the control plane does not answer"
 
     return probe
 
@@ -108,7 +108,7 @@ def envoy_probe(admin_url: str) -> Probe:
         try:
             answer = await client.get(f"{admin_url}/ready")
         except httpx.HTTPError:
-            return "Envoy to start"
-        return "" if answer.status_code == 200 else "Envoy's first configuration"
+            return "Envoy does not answer"
+        return "" if answer.status_code == 200 else "Envoy has no configuration"
 
     return probe

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
-from rich.panel import Panel
 from rich.status import Status
 
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
@@ -87,13 +86,15 @@ class Screen:
         """Print how to use the mesh and how to stop it."""
         self.settle()
         lines = ready_lines(settings, models)
-        if self._console.is_terminal:
-            with contextlib.suppress(OSError):
-                self._console.print(
-                    Panel("\n".join(lines), title="Outrigger is ready", expand=False, highlight=False)
-                )
-        else:
-            self._print("\n".join(["Outrigger is ready", *lines]))
+        # Rules, no frame: the lines are there to be copied.
+        with contextlib.suppress(OSError):
+            if self._console.is_terminal:
+                self._console.rule("Outrigger is ready")
+            else:
+                self._print("Outrigger is ready")
+            self._print("\n".join(lines))
+            if self._console.is_terminal:
+                self._console.rule()
 
     def settle(self) -> None:
         """End what moves."""

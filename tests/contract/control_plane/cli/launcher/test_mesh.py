@@ -91,9 +91,9 @@ async def test_waiting_has_a_limit_and_tells_what_is_missing() -> None:
     async def never(client: httpx.AsyncClient) -> str:
         return "a miracle"
 
-    with pytest.raises(CommandFailed, match="still waiting for a miracle"):
+    with pytest.raises(CommandFailed, match="not ready after 0 s: a miracle"):
         await Mesh([], lambda line: None).wait_ready(never, 0.2, told.append)
-    assert told[0] == "waiting for a miracle"
+    assert told[0] == "not ready yet: a miracle"
     await Mesh([], lambda line: None).wait_ready(ready, 5, told.append)
 
 
@@ -104,9 +104,9 @@ async def test_waiting_has_a_limit_and_tells_what_is_missing() -> None:
         (
             503,
             b'{"reason": "0 of 1 sidecars connected"}',
-            ("0 of 1 sidecars connected", "Envoy's first configuration"),
+            ("0 of 1 sidecars connected", "Envoy has no configuration"),
         ),
-        (503, b"junk", ("the control plane to answer", "Envoy's first configuration")),
+        (503, b"junk", ("the control plane does not answer", "Envoy has no configuration")),
     ],
 )
 async def test_probes_read_what_servers_say(status: int, body: bytes, missing: tuple[str, str]) -> None:
@@ -130,5 +130,5 @@ async def test_probes_of_servers_that_are_not_there_say_so() -> None:
     """A refused connection is an answer too."""
     url = f"http://{HOST}:{free_port(HOST)}"
     async with httpx.AsyncClient() as client:
-        assert await control_plane_probe(url)(client) == "the control plane to answer"
-        assert await envoy_probe(url)(client) == "Envoy to start"
+        assert await control_plane_probe(url)(client) == "the control plane does not answer"
+        assert await envoy_probe(url)(client) == "Envoy does not answer"

@@ -39,14 +39,15 @@ def test_elsewhere_than_on_a_terminal_the_lines_are_plain() -> None:
     )
 
 
-def test_on_a_terminal_there_is_a_panel() -> None:
+def test_on_a_terminal_the_lines_stand_between_rules() -> None:
     """And what moves has ended by then."""
     out = io.StringIO()
     screen = Screen(Console(file=out, force_terminal=True, width=120))
     screen.progress("waiting for Envoy")
     screen.ready(SETTINGS, [])
     assert "Outrigger is ready" in out.getvalue()
-    assert "╭" in out.getvalue()
+    curl = "  curl http://127.0.0.1:10000/v1/chat/completions -H 'content-type: application/json' \\"
+    assert curl in out.getvalue().splitlines(), "copied lines end where they end"
 
 
 def test_warnings_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
