@@ -1,0 +1,158 @@
+"""Tests of the rendering of routes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ext_proc.agent.render.routes import CONSUMER_KEY, ROUTES_NAME, ROUTES_TYPE, render_routes
+from ext_proc.agent.resources import resource_set
+from ext_proc.contract.routes import CallShape, cluster_name, route_id, terms_in_use
+from ext_proc.contract.snapshot import Backend, PolicyLayer, Snapshot, Timeouts
+from tests.unit.ext_proc.agent.render.examples import (
+    AZURE,
+    EXAMPLES,
+    FULL,
+    LOCAL,
+    OPENAI,
+    PLAIN,
+    check_golden,
+)
+
+
+def routes_of(*snapshots: Snapshot) -> dict[str, dict[str, Any]]:
+    """Return the routes by name, in order."""
+    (host,) = render_routes(snapshots)["virtual_hosts"]
+    return {route["name"]: route for route in host["routes"]}
+
+
+def alone(backend: Backend, **settings: Any) -> Snapshot:
+    """Return a snapshot with one Backend, the default one, and one Policy."""
+    layers = (PolicyLayer("p", settings=settings),) if settings else ()
+    return Snapshot("1", default_backend=backend.name, backends={backend.name: backend}, policies=layers)
+
+
+def decided(backend: Backend, shape: CallShape, **settings: Any) -> dict[str, Any]:
+    """Return the route of one Backend, shape and Policy."""
+    snapshot = alone(backend, **settings)
+    (terms,) = terms_in_use(snapshot)
+    return routes_of(snapshot)[route_id(backend, terms, shape)]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_routes_are_as_reviewed(name: str) -> None:
+    """The route table of each example equals its golden file, and Envoy's API knows every field."""
+    table = render_routes([EXAMPLES[name]])
+    check_golden(f"routes-{name}", table)
+    assert resource_set({ROUTES_TYPE: {ROUTES_NAME: table}}).types[ROUTES_TYPE].by_name
+
+
+def test_every_decision_has_a_route() -> None:
+    """Each Backend, terms in use and shape has the route that the processor will name."""
+    names = set(routes_of(FULL))
+    for backend in FULL.backends.values():
+        for terms in terms_in_use(FULL):
+            for shape in CallShape:
+                assert route_id(backend, terms, shape) in names
+
+
+def test_union_keeps_older_decisions_before_everything_else() -> None:
+    """Older routes stay, ahead of the refusal of unknown ids; the newest snapshot decides failing open."""
+    newer = alone(replace(LOCAL, http="2"))
+    table = list(routes_of(FULL, newer).values())
+    names = [route["name"] for route in table]
+    old = route_id(LOCAL, next(iter(terms_in_use(FULL))), CallShape.RAW)
+    assert names.index(old) < names.index("no-route") < names.index("undecided")
+    assert routes_of(FULL, newer)["undecided"]["route"]["cluster"] == cluster_name(newer.backends["local"])
+
+
+@pytest.mark.parametrize(
+    ("backend", "substitution"),
+    [
+        (OPENAI, None),
+        (AZURE, None),
+        (LOCAL, "/base/\\1"),
+        (Backend("b", "http://h"), "/\\1"),
+        (Backend("b", "http://h/a/v1"), "/a/v1/\\1"),
+    ],
+)
+def test_base_path_replaces_v1(backend: Backend, substitution: str | None) -> None:
+    """`/v1/<rest>` becomes `<base path>/<rest>`; nothing is rewritten where it is the same, or Azure's."""
+    route = decided(backend, CallShape.JSON)["route"]
+    if substitution is None:
+        assert "regex_rewrite" not in route
+    else:
+        assert route["regex_rewrite"]["substitution"] == substitution
+
+
+def test_time_limits_follow_the_shape() -> None:
+    """JSON: one limit over all tries. STREAM: none, but one on each try. RAW: none, and no held retries."""
+    backend = Backend("b", "http://h/v1", timeouts=Timeouts(1, 2_500, 400_000))
+    json_, stream, raw = (decided(backend, shape)["route"] for shape in CallShape)
+    assert json_["timeout"] == "2.500s"
+    assert "per_try_timeout" not in json_["retry_policy"]
+    assert stream["timeout"] == "0s"
+    assert stream["retry_policy"]["per_try_timeout"] == "2.500s"
+    assert stream["retry_policy"]["per_try_idle_timeout"] == "400s"
+    assert (raw["timeout"], raw["idle_timeout"]) == ("0s", "400s")
+    assert raw["retry_policy"]["retry_on"] == "connect-failure"
+
+
+@pytest.mark.parametrize(
+    ("retry_on", "conditions", "statuses"),
+    [
+        (
+            ("connect", "reset", "429", "5xx"),
+            "connect-failure,reset,refused-stream,5xx,retriable-status-codes",
+            [429],
+        ),
+        (("connect",), "connect-failure", None),
+        (("5xx",), "retriable-status-codes", list(range(500, 600))),
+        (("503", "429", "503"), "retriable-status-codes", [429, 503]),
+        ((), "", None),
+    ],
+)
+def test_retry_conditions_are_translated(
+    retry_on: tuple[str, ...], conditions: str, statuses: list[int] | None
+) -> None:
+    """Each condition of a Policy becomes Envoy's; a 5xx alone does not mean resets."""
+    retry = decided(OPENAI, CallShape.JSON, **{"retry.retry_on": retry_on})["route"]["retry_policy"]
+    assert retry["retry_on"] == conditions
+    assert retry.get("retriable_status_codes") == statuses
+
+
+def test_attempts_and_backoff_are_the_policys() -> None:
+    """`attempts` counts the first try; the pauses are `base` to `max`; a hint is waited for up to `hold.max`."""
+    settings = {"retry.attempts": 4, "retry.base_ms": 250, "retry.max_ms": 2_000, "hold.max_ms": 7_000}
+    retry = decided(OPENAI, CallShape.JSON, **settings)["route"]["retry_policy"]
+    assert retry["num_retries"] == 3
+    assert retry["retry_back_off"] == {"base_interval": "0.250s", "max_interval": "2s"}
+    assert retry["rate_limited_retry_back_off"]["max_interval"] == "7s"
+
+
+def test_failing_open_and_closed() -> None:
+    """Undecided calls go to the default Backend; nowhere when closed, or without one that can be it."""
+    assert routes_of(alone(PLAIN))["undecided"]["route"]["cluster"] == cluster_name(PLAIN)
+    closed = routes_of(replace(alone(PLAIN), fail_open=False))
+    assert closed["processor-unavailable"]["route"] == {"cluster": "outrigger_nowhere"}
+    for snapshot in (Snapshot("1"), alone(AZURE)):
+        assert routes_of(snapshot)["no-backend"]["route"] == {"cluster": "outrigger_nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("value", "ours"),
+    [
+        ("Bearer ork_abc", True),
+        ("bearer  ORK_abc", True),
+        ("ork_abc", True),
+        ("Bearer sk-a, Bearer ork_b", True),
+        ("Bearer sk-work_abc", False),
+        ("Bearer sk-ork_abc", False),
+    ],
+)
+def test_consumer_keys_are_told_from_providers(value: str, ours: bool) -> None:
+    """A Consumer's key begins with `ork_`, in any case and place; one that only contains it is none."""
+    assert bool(re.fullmatch(CONSUMER_KEY, value)) is ours

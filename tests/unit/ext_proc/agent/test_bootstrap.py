@@ -1,0 +1,92 @@
+"""Tests of the bootstrap's text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext_proc.agent.bootstrap import envoy_arguments, find_envoy, forged_headers_regex, render_bootstrap
+from ext_proc.contract import headers
+from ext_proc.settings import Address, EnvoySettings, RunDir, SettingsError
+
+FORGED = re.compile(forged_headers_regex(headers.PREFIX, headers.INBOUND))
+
+
+def settings(run_dir: str = "/run/or", workers: int = 1) -> EnvoySettings:
+    """Return settings with addresses of their own."""
+    return EnvoySettings(RunDir(Path(run_dir)), workers, Address("127.0.0.1", 1), Address("::1", 2))
+
+
+def test_every_processor_is_an_endpoint() -> None:
+    """The cluster of processors has one socket a worker; every placeholder is filled in."""
+    text = render_bootstrap(settings(workers=3))
+    assert "${" not in text
+    clusters = {item["name"]: item for item in yaml.safe_load(text)["static_resources"]["clusters"]}
+    (group,) = clusters["outrigger_processor"]["load_assignment"]["endpoints"]
+    paths = [item["endpoint"]["address"]["pipe"]["path"] for item in group["lb_endpoints"]]
+    assert paths == [f"/run/or/processor-{number}.sock" for number in range(3)]
+
+
+def test_too_long_a_folder_is_told() -> None:
+    """A run folder whose sockets would not fit is an error that says what to do."""
+    with pytest.raises(SettingsError, match="shorter --run-dir"):
+        render_bootstrap(settings("/" + "x" * 100))
+
+
+@pytest.mark.parametrize("name", headers.INBOUND)
+def test_callers_own_headers_are_kept(name: str) -> None:
+    """The headers that callers may set are not forged ones."""
+    assert not FORGED.fullmatch(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "x-outrigger-route",
+            "x-outrigger-",
+            "x-outrigger-ti",
+            "x-outrigger-tiers",
+            "x-outrigger-cache-key",
+        ),
+        *("x_outrigger_route", "x_outrigger-tier", "x-outrigger_tier", "x-outrigger-tier_", "x-outrigger-c"),
+    ],
+)
+def test_forged_headers_are_recognised(name: str) -> None:
+    """Everything else below the prefix is, with hyphens or underscores, the prefixes of kept names too."""
+    assert FORGED.fullmatch(name)
+
+
+@given(st.text("abcehinorst-_", max_size=12))
+def test_only_kept_names_are_kept(suffix: str) -> None:
+    """For any name below the prefix: it is kept exactly when it is one of the three."""
+    name = headers.PREFIX + suffix
+    assert (FORGED.fullmatch(name) is None) == (name in headers.INBOUND)
+
+
+@given(st.text(max_size=20))
+def test_other_headers_are_no_business_of_ours(name: str) -> None:
+    """Names outside the prefix, read with underscores as hyphens, are never removed."""
+    if not name.replace("_", "-").startswith(headers.PREFIX):
+        assert not FORGED.fullmatch(name)
+
+
+def test_named_envoy_must_be_a_program(tmp_path: Path) -> None:
+    """A variable that names no program is an error that says so; one that does is used."""
+    with pytest.raises(SettingsError, match="OUTRIGGER_ENVOY"):
+        find_envoy({"OUTRIGGER_ENVOY": str(tmp_path / "none")})
+    program = tmp_path / "envoy"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    assert find_envoy({"OUTRIGGER_ENVOY": str(program)}) == program
+
+
+def test_envoy_logs_escaped() -> None:
+    """Envoy starts without hot restart and escapes what it logs."""
+    arguments = envoy_arguments(Path("/envoy"), settings())
+    assert {"--disable-hot-restart", "--log-format-escaped"} <= set(arguments)

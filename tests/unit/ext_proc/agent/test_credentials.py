@@ -1,0 +1,80 @@
+"""Tests of how references become keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from ext_proc.agent.credentials import Credentials, read_authorities
+from ext_proc.contract.snapshot import CredentialRef
+
+
+def credentials(folder: Path, **environment: str) -> tuple[Credentials, CapturingLogger]:
+    """Return a resolver and what it tells its log."""
+    log = CapturingLogger()
+    return Credentials(environment, folder, structlog.wrap_logger(log, processors=[])), log
+
+
+def test_each_kind_is_found(tmp_path: Path) -> None:
+    """Variables, files and mounted Secrets each give their key, without the white space around it."""
+    (tmp_path / "openai").mkdir()
+    (tmp_path / "openai" / "key").write_text("from-secret\n")
+    (tmp_path / "file").write_text("  from-file \r\n")
+    resolver, log = credentials(tmp_path, KEY="from-env")
+    references = {
+        CredentialRef("env", "KEY"): "from-env",
+        CredentialRef("file", str(tmp_path / "file")): "from-file",
+        CredentialRef("secret", "openai", "key"): "from-secret",
+    }
+    assert resolver.resolve(references) == references
+    assert log.calls == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        (CredentialRef("env", "NONE"), "the variable NONE is not set"),
+        (CredentialRef("env", "BLANK"), "the variable BLANK is empty"),
+        (CredentialRef("env", "SPLIT"), "holds characters that no header may hold"),
+        (CredentialRef("file", "/no/such/file"), "the file /no/such/file is not there"),
+        (CredentialRef("secret", "s", "k"), "s/k is not there"),
+        (CredentialRef("file", "/"), "the file / cannot be read"),
+    ],
+)
+def test_missing_key_is_told_once(tmp_path: Path, reference: CredentialRef, sentence: str) -> None:
+    """A reference without a usable key has none, and is told in one sentence, once, without its value."""
+    resolver, log = credentials(tmp_path, BLANK=" ", SPLIT="sk-secret\nx-injected: 1")
+    assert resolver.resolve([reference]) == {}
+    assert resolver.resolve([reference]) == {}
+    (call,) = log.calls
+    assert sentence in str(call.kwargs)
+    assert "sk-secret" not in str(call)
+
+
+def test_key_that_comes_later_is_found(tmp_path: Path) -> None:
+    """A file that appears is read at the next call; gone again, it is told again."""
+    reference = CredentialRef("file", str(tmp_path / "key"))
+    resolver, log = credentials(tmp_path)
+    assert resolver.resolve([reference]) == {}
+    (tmp_path / "key").write_text("k")
+    assert resolver.resolve([reference]) == {reference: "k"}
+    (tmp_path / "key").unlink()
+    assert resolver.resolve([reference]) == {}
+    assert len(log.calls) == 2
+
+
+def test_authorities_are_the_named_file_or_the_first_usual_one(tmp_path: Path) -> None:
+    """A named file must be there; without a name the first usual one that exists counts."""
+    usual = tmp_path / "usual.pem"
+    usual.write_bytes(b"usual")
+    named = tmp_path / "named.pem"
+    with pytest.raises(FileNotFoundError, match=r"named\.pem.*OUTRIGGER_CA_FILE"):
+        read_authorities(named, [usual])
+    named.write_bytes(b"named")
+    assert read_authorities(named, [usual]) == b"named"
+    assert read_authorities(None, [tmp_path / "none", usual]) == b"usual"
+    with pytest.raises(FileNotFoundError):
+        read_authorities(None, [])
