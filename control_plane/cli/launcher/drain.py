@@ -16,13 +16,18 @@ POLL_S: Final = 0.1
 CALL_TIMEOUT_S: Final = 1.0
 
 
+def local_client(timeout_s: float) -> httpx.AsyncClient:
+    """Return a client for processes on this machine: a proxy that the environment names is not for them."""
+    return httpx.AsyncClient(timeout=timeout_s, trust_env=False)
+
+
 async def drain_envoy(admin_url: str, limit_s: float) -> bool:
     """Refuse new connections and wait until no request is in flight, at most `limit_s` seconds.
 
     Returns whether Envoy is idle; False also when its admin does not answer.
     """
     try:
-        async with asyncio.timeout(limit_s), httpx.AsyncClient(timeout=CALL_TIMEOUT_S) as client:
+        async with asyncio.timeout(limit_s), local_client(CALL_TIMEOUT_S) as client:
             for path in ("/healthcheck/fail", "/drain_listeners"):
                 (await client.post(admin_url + path)).raise_for_status()
             while await _active(client, admin_url):  # noqa: ASYNC110 - Envoy tells when asked only

@@ -13,11 +13,11 @@ import httpx
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.child import Child
-from control_plane.cli.launcher.drain import drain_envoy
+from control_plane.cli.launcher.drain import drain_envoy, local_client
 from control_plane.cli.launcher.plan import ChildSpec, Role
 
-# All must be gone within 12 s of the signal: 6.5 + 1 + 3 × 1, and a second to spare for a slow machine.
-DRAIN_LIMIT_S: Final = 6.5
+# All must be gone within 12 s of the signal: 6 + 4 × 1, and two seconds to spare for a slow machine.
+DRAIN_LIMIT_S: Final = 6.0
 STOP_GRACE_S: Final = 1.0
 HURRY_GRACE_S: Final = 0.2
 POLL_S: Final = 0.1
@@ -54,7 +54,7 @@ class Mesh:
         """
         missing = "the processes are starting"
         try:
-            async with asyncio.timeout(limit_s), httpx.AsyncClient(timeout=CALL_TIMEOUT_S) as client:
+            async with asyncio.timeout(limit_s), local_client(CALL_TIMEOUT_S) as client:
                 while missing := await probe(client):
                     tell(f"not ready yet: {missing}")
                     self._give_up_if_hopeless()

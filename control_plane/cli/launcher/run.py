@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,10 @@ from control_plane.cli.launcher.screen import Screen, log_writer, warn
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
 from control_plane.resources.demo import demo_yaml
 from control_plane.resources.documents import Documents, load_documents
-from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.resources.problems import InvalidDocumentsError, Problem
 
 STDERR: Final = 2
+MAX_NOTICES: Final = 20
 READY_LIMIT_S: Final = 60.0
 # Unix sockets have 108 bytes for their path, and ours are called processor-255.sock at most.
 MAX_RUN_DIR: Final = 80
@@ -59,7 +60,7 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
             demo = run_dir / "demo.yaml"
             demo.write_text(demo_yaml(f"http://{LOOPBACK}:{provider_port}/v1"), encoding="utf-8")
             files = (demo,)
-        warn([notice.sentence() for notice in documents.notices])
+        warn(_told(documents.notices))
         specs = plan(
             settings,
             run_dir,
@@ -80,6 +81,16 @@ def _documents(settings: LaunchSettings) -> Documents:
         return load_documents(settings.files)
     except InvalidDocumentsError as refused:
         raise CommandFailed("\n".join(problem.sentence() for problem in refused.problems)) from None
+
+
+def _told(notices: Sequence[Problem]) -> list[str]:
+    sentences = [notice.sentence() for notice in notices[:MAX_NOTICES]]
+    left = len(notices) - len(sentences)
+    return (
+        [*sentences, f"{left} more fields have no effect yet; outrigger validate names them"]
+        if left
+        else sentences
+    )
 
 
 @contextlib.contextmanager

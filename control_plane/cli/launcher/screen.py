@@ -87,14 +87,12 @@ class Screen:
         self.settle()
         lines = ready_lines(settings, models)
         # Rules, no frame: the lines are there to be copied.
-        with contextlib.suppress(OSError):
-            if self._console.is_terminal:
-                self._console.rule("Outrigger is ready")
-            else:
-                self._print("Outrigger is ready")
+        if self._console.is_terminal:
+            self._console.rule("Outrigger is ready")
             self._print("\n".join(lines))
-            if self._console.is_terminal:
-                self._console.rule()
+            self._console.rule()
+        else:
+            self._print("\n".join(["Outrigger is ready", *lines]))
 
     def settle(self) -> None:
         """End what moves."""
@@ -103,7 +101,8 @@ class Screen:
             self._status = None
 
     def _print(self, text: str) -> None:
-        with contextlib.suppress(OSError):
+        # Rich ends the program when nobody reads its output any more; a mesh goes on.
+        with contextlib.suppress(OSError, SystemExit):
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

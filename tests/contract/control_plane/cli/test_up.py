@@ -80,6 +80,38 @@ def test_options_without_effect_are_named(tmp_path: Path) -> None:
     assert "sqlite" not in err
 
 
+def test_a_reader_that_leaves_does_not_stop_the_mesh(tmp_path: Path) -> None:
+    """`outrigger up | head -1` keeps running until it is told to stop."""
+    with up(tmp_path, *ports()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting the mesh; Ctrl-C stops it\n"
+        process.stdout.close()
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "data" / "snapshot.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
+    """Thousands of documents do not flood the terminal."""
+    text = "---\n".join(
+        f"kind: Consumer\nmetadata: {{name: c{number}}}\nspec: {{tenant: t, limits: {{concurrency: 1}}}}\n"
+        for number in range(100)
+    )
+    (tmp_path / "p.yaml").write_text(text)
+    with up(tmp_path, *ports(), "-f", str(tmp_path / "p.yaml")) as process:
+        assert process.stderr is not None
+        lines = [process.stderr.readline() for _ in range(21)]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert "Consumer/c19: spec.limits.concurrency" in lines[19]
+    assert lines[20] == "warning: 80 more fields have no effect yet; outrigger validate names them\n"
+
+
 def children(pid: int) -> list[int]:
     """Return the processes below `pid`."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
