@@ -8,7 +8,8 @@ from typing import Any
 
 import grpc
 import pytest
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
 
 from tests.e2e.documents import SMALL_MESH
 from tests.harness.mesh import Mesh
@@ -21,18 +22,23 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 
 
-class Collector(trace_service_pb2_grpc.TraceServiceServicer):
+SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
+# The stubs that xds-protos brings are of the time when this field had another name.
+SCOPED = trace_pb2.ResourceSpans.DESCRIPTOR.fields_by_number[2].name
+
+
+class Collector:
     """Keeps every span that it is sent."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
         self.arrived = asyncio.Condition()
 
-    async def Export(self, request: Any, context: object) -> Any:
+    async def export(self, request: Any, context: object) -> Any:
         """Receive a batch."""
         async with self.arrived:
             for resource in request.resource_spans:
-                for scope in resource.scope_spans:
+                for scope in getattr(resource, SCOPED):
                     self.spans += scope.spans
             self.arrived.notify_all()
         return trace_service_pb2.ExportTraceServiceResponse()
@@ -49,9 +55,12 @@ async def collector() -> AsyncIterator[tuple[Collector, int]]:
     """A running OTLP collector and its port."""
     server = grpc.aio.server()
     service = Collector()
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        service, server
+    method = grpc.unary_unary_rpc_method_handler(
+        service.export,
+        request_deserializer=trace_service_pb2.ExportTraceServiceRequest.FromString,
+        response_serializer=trace_service_pb2.ExportTraceServiceResponse.SerializeToString,
     )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": method}),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     yield service, port
