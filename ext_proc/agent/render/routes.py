@@ -51,7 +51,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "name": "api",
         "domains": ["*"],
         "routes": [*decided.values(), _unknown_route(), *_undecided(current), _outside()],
-        "typed_per_filter_config": {EXT_PROC: _processing(current.fail_open, "BUFFERED")},
+        "typed_per_filter_config": {EXT_PROC: _processing("BUFFERED")},
     }
     return {
         "@type": ROUTES_TYPE,
@@ -62,16 +62,19 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
     }
 
 
-def _processing(fail_open: bool, body: str) -> Json:
+def _processing(body: str) -> Json:
     """Return how requests of the API are processed.
 
     Response headers are asked for here and not in the bootstrap, so that they are not for what Envoy refuses
     before it has a route: an answer that waits for the processor is lost when the connection is closed.
+
+    `failure_mode_allow` stays true with `failOpen: false` too: what the processor has not decided meets the
+    closed route then. False would also turn answers that are on their way when it dies into 503s.
     """
     return {
         "@type": PER_ROUTE,
         "overrides": {
-            "failure_mode_allow": fail_open,
+            "failure_mode_allow": True,
             "processing_mode": {
                 "request_header_mode": "SEND",
                 "request_body_mode": body,
@@ -233,7 +236,7 @@ def _undecided(snapshot: Snapshot) -> list[Json]:
         # limit; where not, Envoy stops reading instead.
         body = "BUFFERED" if parsed else "NONE"
         routes += [
-            {**route, "typed_per_filter_config": {EXT_PROC: _processing(snapshot.fail_open, body)}}
+            {**route, "typed_per_filter_config": {EXT_PROC: _processing(body)}}
             for route in found
         ]
     return routes
