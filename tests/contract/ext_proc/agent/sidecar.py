@@ -37,13 +37,13 @@ class ControlPlane(push_pb2_grpc.PolicyPushServicer):
     def __init__(self) -> None:
         self.hellos: list[push_pb2.Hello] = []
         self.reports: list[push_pb2.Report] = []
-        self._snapshot: push_pb2.Snapshot | None = None
+        self.snapshot: push_pb2.Snapshot | None = None
         self._changed = asyncio.Condition()
 
     async def push(self, snapshot: Snapshot) -> None:
         """Push `snapshot` to whoever is or will be connected."""
-        self._snapshot = push_pb2.Snapshot(version=snapshot.version, content=encode(snapshot))
-        await self._notify()
+        self.snapshot = push_pb2.Snapshot(version=snapshot.version, content=encode(snapshot))
+        await self.announce()
 
     async def told(self, kind: str, version: str) -> Any:
         """Wait for an ack or a nack of `version` and return it."""
@@ -70,8 +70,8 @@ class ControlPlane(push_pb2_grpc.PolicyPushServicer):
         sent: push_pb2.Snapshot | None = None
         try:
             while True:
-                if self._snapshot is not None and self._snapshot is not sent:
-                    sent = self._snapshot
+                if self.snapshot is not None and self.snapshot is not sent:
+                    sent = self.snapshot
                     await context.write(sent)
                 async with self._changed:
                     await self._changed.wait()
@@ -81,9 +81,10 @@ class ControlPlane(push_pb2_grpc.PolicyPushServicer):
     async def _read(self, reports: AsyncIterator[push_pb2.Report]) -> None:
         async for report in reports:
             self.reports.append(report)
-            await self._notify()
+            await self.announce()
 
-    async def _notify(self) -> None:
+    async def announce(self) -> None:
+        """Make the streams look again at what is to be pushed."""
         async with self._changed:
             self._changed.notify_all()
 

@@ -125,7 +125,7 @@ def test_retry_conditions_are_translated(
 
 
 def test_attempts_and_backoff_are_the_policys() -> None:
-    """`attempts` counts the first try; the pauses are `base` to `max`; a hint is waited for up to `hold.max`."""
+    """`attempts` counts the first try; pauses are `base` to `max`; a hint is waited for up to `hold.max`."""
     settings = {"retry.attempts": 4, "retry.base_ms": 250, "retry.max_ms": 2_000, "hold.max_ms": 7_000}
     retry = decided(OPENAI, CallShape.JSON, **settings)["route"]["retry_policy"]
     assert retry["num_retries"] == 3

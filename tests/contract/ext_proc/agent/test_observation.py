@@ -1,0 +1,71 @@
+"""What the agent makes of the access log: `/metrics` over real HTTP, entries over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+import structlog
+from envoy.data.accesslog.v3 import accesslog_pb2
+from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
+
+from ext_proc.agent.observation import Observation
+from ext_proc.contract.snapshot import Backend, Snapshot
+from ext_proc.settings import Address, AgentSettings, RunDir, SettingsError
+
+
+def observation(folder: Path, port: int = 0) -> Observation:
+    """Return an observation that serves on `port`."""
+    settings = AgentSettings(
+        run_dir=RunDir(folder),
+        data_dir=folder,
+        control_plane="unix:/none",
+        workload="w",
+        sidecar_id="s",
+        workers=1,
+        metrics_address=Address("127.0.0.1", port),
+        envoy_admin_address=Address("127.0.0.1", 1),
+    )
+    return Observation(settings, {}, ["unknown-model"], time.monotonic, structlog.get_logger())
+
+
+async def scrape(port: int) -> str:
+    """Return what `/metrics` says."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+
+
+async def test_logged_request_is_counted_once(tmp_path: Path) -> None:
+    """An entry that Envoy streams moves one series, under the names of the policy in force."""
+    watching = observation(tmp_path)
+    watching.use(Snapshot("1", backends={"main": Backend("main", "http://h/v1")}))
+    server = grpc.aio.server()
+    watching.register(server)
+    server.add_insecure_port(f"unix:{tmp_path}/agent.sock")
+    await server.start()
+    entry = accesslog_pb2.HTTPAccessLogEntry()
+    entry.response.response_code.value = 200
+    entry.response.response_headers["x-outrigger-backend"] = "main"
+    entry.common_properties.upstream_request_attempt_count = 2
+    message = als_pb2.StreamAccessLogsMessage()
+    message.http_logs.log_entry.append(entry)
+    async with grpc.aio.insecure_channel(f"unix:{tmp_path}/agent.sock") as channel:
+        call = als_pb2_grpc.AccessLogServiceStub(channel).StreamAccessLogs(iter([message]))
+        await asyncio.wait_for(call, 5)
+    text = await scrape(watching.port)
+    await server.stop(0)
+    watching.close()
+    assert 'openai_request_total{status="200"} 1.0' in text
+    assert 'outrigger_upstream_attempts_total{backend="main"} 2.0' in text
+
+
+async def test_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+    """A metrics port that is taken is an error that says what to do."""
+    first = observation(tmp_path)
+    with pytest.raises(SettingsError, match="another metrics port"):
+        observation(tmp_path, first.port)
+    first.close()

@@ -1,0 +1,100 @@
+"""The processors' push server over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+import structlog
+
+from ext_proc.agent.processors import ProcessorPush
+from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.snapshot import Snapshot
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[tuple[ProcessorPush, grpc.aio.Channel, asyncio.Queue[None]]]:
+    """Serve processors on a socket; the queue has an item for each change of what they hold."""
+    changes: asyncio.Queue[None] = asyncio.Queue()
+    service = ProcessorPush(structlog.get_logger(), lambda: changes.put_nowait(None))
+    server = grpc.aio.server()
+    push_pb2_grpc.add_PolicyPushServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    server.add_insecure_port(f"unix:{folder}/agent.sock")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"unix:{folder}/agent.sock") as channel:
+        yield service, channel, changes
+    await server.stop(0)
+
+
+async def hello(channel: grpc.aio.Channel, in_force: str = "") -> grpc.aio.StreamStreamCall:
+    """Connect as a processor that has `in_force`."""
+    stream = push_pb2_grpc.PolicyPushStub(channel).Connect()  # type: ignore[no-untyped-call]
+    await stream.write(push_pb2.Report(hello=push_pb2.Hello(subscriber_id="p", in_force=in_force)))
+    return stream
+
+
+async def acknowledge(stream: grpc.aio.StreamStreamCall, version: str, oldest: str) -> None:
+    """Send an Ack."""
+    await stream.write(push_pb2.Report(ack=push_pb2.Ack(version=version, oldest_in_use=oldest)))
+
+
+async def next_version(stream: grpc.aio.StreamStreamCall) -> str:
+    """Return the version of the next snapshot that is pushed."""
+    return str((await asyncio.wait_for(stream.read(), 5)).version)
+
+
+async def test_all_processors_get_what_is_published(tmp_path: Path) -> None:
+    """Those connected and those that come later are sent the snapshot; `taken` waits for all of them."""
+    async with serving(tmp_path) as (service, channel, _):
+        await service.taken("1")  # nobody is there
+        early = await hello(channel)
+        await service.publish(Snapshot("1"))
+        assert await next_version(early) == "1"
+        late = await hello(channel, in_force="1")
+        assert await next_version(late) == "1"
+        waiting = asyncio.create_task(service.taken("1"))
+        await acknowledge(early, "1", "1")
+        await acknowledge(late, "1", "1")
+        await asyncio.wait_for(waiting, 5)
+
+
+async def test_held_versions_follow_the_reports(tmp_path: Path) -> None:
+    """What a processor still decides by is held until it says otherwise or goes away."""
+    async with serving(tmp_path) as (service, channel, changes):
+        await service.publish(Snapshot("2"))
+        stream = await hello(channel, in_force="1")
+        assert await next_version(stream) == "2"
+        assert service.held() == {"1"}
+        for version, oldest, held in (("2", "1", {"1", "2"}), ("2", "2", {"2"})):
+            await acknowledge(stream, version, oldest)
+            await asyncio.wait_for(changes.get(), 5)
+            assert service.held() == held
+        stream.cancel()
+        await asyncio.wait_for(changes.get(), 5)
+        assert service.held() == set()
+
+
+async def test_refusal_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    """A processor that refuses a snapshot counts as done with it, and keeps holding the one before."""
+    async with serving(tmp_path) as (service, channel, _):
+        await service.publish(Snapshot("2"))
+        stream = await hello(channel, in_force="1")
+        assert await next_version(stream) == "2"
+        waiting = asyncio.create_task(service.taken("2"))
+        await stream.write(push_pb2.Report(nack=push_pb2.Nack(version="2", reason="cannot")))
+        await asyncio.wait_for(waiting, 5)
+        assert service.held() == {"1"}
+
+
+async def test_stranger_is_refused(tmp_path: Path) -> None:
+    """A stream that does not begin with Hello is ended with INVALID_ARGUMENT."""
+    async with serving(tmp_path) as (_, channel, _):
+        stream = push_pb2_grpc.PolicyPushStub(channel).Connect()  # type: ignore[no-untyped-call]
+        await acknowledge(stream, "1", "1")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await asyncio.wait_for(stream.read(), 5)
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
