@@ -189,7 +189,7 @@ BACKEND = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://127.0.0.1:9/v
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("kind: Backend\nmetadata: {name: b\nspec: [", "line"),
+        ("kind: Backend\nmetadata: {name: b\nspec: [", "mesh.yaml:3"),
         (BACKEND.replace("url:", "urll: x, url:"), "url"),
         (BACKEND.replace("Backend", "Backendd"), "Backend"),
         (BACKEND.replace("/v1'", "/v1', credentials: {env: E2E_NOT_SET}"), "E2E_NOT_SET"),

@@ -31,6 +31,7 @@ class Mesh:
         documents: YAML documents for `-f`; None starts the built-in demo.
         options: more options for `up`.
         environment: variables beside the caller's own.
+        wrapper: a command that runs it, put before its own command line.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Mesh:
         documents: str | None,
         options: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
@@ -49,6 +51,7 @@ class Mesh:
             (folder / "mesh.yaml").write_text(documents, encoding="utf-8")
         self._documents = documents
         self._options = list(options)
+        self._wrapper = list(wrapper)
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -67,6 +70,7 @@ class Mesh:
         """Return the command line that `start` runs."""
         files = [] if self._documents is None else ["-f", str(self.folder / "mesh.yaml")]
         return [
+            *self._wrapper,
             str(OUTRIGGER), "up", *files,
             "--proxy-port", str(self.proxy_port),
             "--api-port", str(self.api_port),
