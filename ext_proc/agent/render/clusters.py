@@ -133,8 +133,8 @@ def _limits(backend: Backend, budget: float) -> Json:
 def _outlier_detection() -> Json:
     """Eject an address that fails again and again while another one works.
 
-    At most half of them go: with fewer than half left Envoy would panic and use all again, which is also
-    what saves a provider with a single address from being cut off by its own errors.
+    At most half of them go, so a provider with a single address is never cut off by its own errors: its
+    answers pass, and the caller sees what is wrong.
     """
     return {
         "consecutive_5xx": 5,

@@ -162,6 +162,31 @@ async def test_connections_are_few_and_kept(provider: RudeProvider) -> None:
     assert provider.opened <= 16
 
 
+async def test_connections_are_opened_ahead(provider: RudeProvider) -> None:
+    """One call in flight has a second connection opened beside it already."""
+    backend = Backend("main", provider.url)
+    script = provider.script("held", [Act.HOLD, reply()])
+    async with serving(snapshot(backend)) as sidecar:
+        call = asyncio.create_task(post(sidecar.proxy_port, {}, {**to(backend), **script}))
+        await until(lambda: provider.opened == 2, "a second connection")
+        provider.release("held")
+        assert (await call).status == 200
+
+
+async def test_sole_address_is_not_cut_off_by_its_errors(provider: RudeProvider) -> None:
+    """A provider with one address that fails again and again is still asked, and served once it is well."""
+    backend = Backend("main", provider.url)
+    once = RouteTerms(RetryPolicy(attempts=1))
+    layer = PolicyLayer("once", settings={"retry.attempts": 1})
+    script = provider.script("ill", *[reply(500)] * 12, reply())
+    async with serving(snapshot(backend, layers=(layer,))) as sidecar:
+        statuses = [
+            (await post(sidecar.proxy_port, {}, {**to(backend, terms=once), **script})).status
+            for _ in range(13)
+        ]
+    assert statuses == [500] * 12 + [200]
+
+
 async def test_parallel_streams_each_have_a_connection(provider: RudeProvider) -> None:
     """Five hundred calls held open at once all reach a provider that speaks HTTP/1.1."""
     backend = Backend("main", provider.url)
