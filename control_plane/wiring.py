@@ -9,15 +9,16 @@ import socket
 from collections.abc import Iterator
 from importlib.metadata import version
 
+import structlog
 import uvicorn
 
 from control_plane.api.app import create_app
-from control_plane.logs import configure_logging
 from control_plane.push.server import PushServer
 from control_plane.push.subscribers import Subscribers
 from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.documents import load_documents
 from control_plane.settings import ControlPlaneSettings
+from ext_proc.telemetry.logs import configure_logging
 
 FIRST_REVISION = 1
 API_STOP_S = 2
@@ -44,7 +45,8 @@ def run_control_plane(settings: ControlPlaneSettings) -> None:
 
 
 async def _serve(settings: ControlPlaneSettings) -> None:
-    log = configure_logging("control-plane", settings.log_level)
+    configure_logging("control-plane", settings.log_level)
+    log = structlog.get_logger("control-plane")
     documents = load_documents(settings.files)
     if settings.show_notices:
         for notice in documents.notices:
