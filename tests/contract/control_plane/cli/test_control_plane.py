@@ -72,7 +72,7 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
         assert decode(message.content).workload == "web"
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
-    assert '"field": "spec.warmup.requests"' in (tmp_path / "log").read_text()
+    assert '"field":"spec.warmup.requests"' in (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize(
