@@ -22,6 +22,7 @@ from ext_proc.snapshots import Loaded
 Pairs = tuple[tuple[str, str], ...]
 Value = str | bool | float
 Metadata = tuple[tuple[str, Value], ...]
+Numbers = tuple[tuple[str, float], ...]
 
 
 class CacheStatus(StrEnum):

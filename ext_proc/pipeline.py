@@ -15,7 +15,7 @@ from ext_proc.exchange import (
     Answered,
     Exchange,
     Forward,
-    Metadata,
+    Numbers,
     Reason,
     RequestHead,
     ResponseHead,
@@ -188,7 +188,7 @@ class Pipeline:
             exchange.request is not None and _is_readable(status, headers),
         )
 
-    def response_body(self, exchange: Exchange, body: bytes) -> Metadata:
+    def response_body(self, exchange: Exchange, body: bytes) -> Numbers:
         """Take a whole JSON response through the stages; return what the access log should know of it."""
         head = exchange.response
         if head is None:

@@ -6,6 +6,7 @@ recur (most of them) are made once and kept.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
@@ -29,11 +30,23 @@ from google.protobuf.struct_pb2 import Value as StructValue
 
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
-from ext_proc.exchange import Answer, Forward, Metadata, Pairs, Reason, RequestHead, ResponsePlan, Value
+from ext_proc.exchange import (
+    Answer,
+    Forward,
+    Metadata,
+    Numbers,
+    Pairs,
+    Reason,
+    RequestHead,
+    ResponsePlan,
+    Value,
+)
 
 # The code_details of our own answers begin so; Envoy's local-reply rules leave them alone.
 DETAILS_PREFIX: Final = "outrigger_"
 _OVERWRITE: Final = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+_DOUBLE: Final = struct.Struct("<d")
+_MAP_ENTRY: Final = Struct.DESCRIPTOR.fields_by_name["fields"].message_type
 _SEND: Final = ProcessingMode.SEND
 _SKIP: Final = ProcessingMode.SKIP
 _NONE: Final = ProcessingMode.NONE
@@ -45,7 +58,7 @@ decode_request = ProcessingRequest.FromString
 def request_head(message: HttpHeaders) -> RequestHead:
     """Read the request headers. Bytes that are no UTF-8 survive as surrogate escapes."""
     received = message.headers.headers
-    headers = {header.key: _text(header) for header in received}
+    headers = _by_name(received)
     doubled: frozenset[str] = frozenset()
     if len(headers) != len(received):
         headers, doubled = _join_doubled(received)
@@ -55,17 +68,21 @@ def request_head(message: HttpHeaders) -> RequestHead:
 
 def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:
     """Read the response's status and headers; of a name that came twice the last value stands."""
-    headers = {header.key: _text(header) for header in message.headers.headers}
+    headers = _by_name(message.headers.headers)
     status = headers.get(":status", "")
     return (int(status) if status.isdecimal() else 0), headers
 
 
+def _by_name(received: Iterable[HeaderValue]) -> dict[str, str]:
+    try:
+        return {header.key: header.raw_value.decode() for header in received}
+    except UnicodeDecodeError:
+        return {header.key: _text(header) for header in received}
+
+
 def _text(header: HeaderValue) -> str:
     raw: bytes = header.raw_value
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _join_doubled(received: Iterable[HeaderValue]) -> tuple[dict[str, str], frozenset[str]]:
@@ -161,13 +178,39 @@ _IMMEDIATE_TAG: Final = _tag(ProcessingResponse.DESCRIPTOR, "immediate_response"
 _BODY_TAG: Final = _tag(ImmediateResponse.DESCRIPTOR, "body")
 
 
-def response_body_seen(metadata: Metadata) -> bytes:
-    """Reply to a response body: it stays as it is; the access log gets `metadata`."""
-    if not metadata:
+def response_body_seen(numbers: Numbers) -> bytes:
+    """Reply to a response body: it stays as it is; the access log gets `numbers`."""
+    if not numbers:
         return RESPONSE_BODY_SEEN
-    return _serialise(
-        ProcessingResponse(response_body=BodyResponse(), dynamic_metadata=_build_metadata(metadata))
-    )
+    head, names_in_order = _numbers_frame(tuple(name for name, _ in numbers))
+    parts = [RESPONSE_BODY_SEEN, head]
+    for name, (_, value) in zip(names_in_order, numbers, strict=True):
+        parts += (name, _DOUBLE.pack(value))
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _numbers_frame(names_in_order: tuple[str, ...]) -> tuple[bytes, tuple[bytes, ...]]:
+    """Return what comes before the first number, and what comes right before each.
+
+    Numbers differ from answer to answer while all lengths stay the same, so everything else of the Struct is
+    made once.
+    """
+    entries = []
+    for name in names_in_order:
+        entry: bytes = Struct(fields={name: StructValue(number_value=1.0)}).SerializeToString()
+        if not entry.endswith(_DOUBLE.pack(1.0)):
+            raise AssertionError("protobuf no longer writes a Value's number last")
+        entries.append(entry[: -_DOUBLE.size])
+    inner = sum(len(entry) + _DOUBLE.size for entry in entries)
+    value = _tag(StructValue.DESCRIPTOR, "struct_value") + _varint(inner)
+    key = telemetry.NAMESPACE.encode()
+    entry_body = _tag(_MAP_ENTRY, "key") + _varint(len(key)) + key
+    value_length = len(value) + inner
+    entry_body += _tag(_MAP_ENTRY, "value") + _varint(value_length) + value
+    field = _tag(Struct.DESCRIPTOR, "fields") + _varint(len(entry_body) + inner) + entry_body
+    head = _tag(ProcessingResponse.DESCRIPTOR, "dynamic_metadata") + _varint(len(field) + inner) + field
+    return head, tuple(entries)
 
 
 def _forward_on_body(forward: Forward) -> bytes:

@@ -135,3 +135,15 @@ def test_an_answer_put_together_by_hand_reads_as_one_message(body: bytes, status
     if told:
         expected.dynamic_metadata.update({"outrigger": dict(metadata)})
     assert reply(codec.answer(given_answer)) == expected
+
+
+@given(
+    st.dictionaries(st.sampled_from(["input_tokens", "output_tokens", "x" * 200]), st.floats(allow_nan=False))
+)
+def test_numbers_for_the_access_log_read_as_one_struct(numbers: dict[str, float]) -> None:
+    """Whatever the numbers are, the message is the one that protobuf would make."""
+    expected = ProcessingResponse()
+    expected.response_body.SetInParent()
+    if numbers:
+        expected.dynamic_metadata.update({"outrigger": numbers})
+    assert reply(codec.response_body_seen(tuple(numbers.items()))) == expected
