@@ -235,10 +235,7 @@ def _undecided(snapshot: Snapshot) -> list[Json]:
         # Where a body is to be held, all of it that comes before the processor's word counts against the
         # limit; where not, Envoy stops reading instead.
         body = "BUFFERED" if parsed else "NONE"
-        routes += [
-            {**route, "typed_per_filter_config": {EXT_PROC: _processing(body)}}
-            for route in found
-        ]
+        routes += [{**route, "typed_per_filter_config": {EXT_PROC: _processing(body)}} for route in found]
     return routes
 
 
