@@ -7,11 +7,13 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tests.bench.lab import STREAM_CHUNKS, Lab, Target
+from tests.bench.lab import Lab, Target
 from tests.bench.load import Load, Timing, chat_body, p50, time_calls, wrk
 from tests.harness.processes import cpu_seconds, rss_bytes
 
 MIB = 1024 * 1024
+LONG_STREAM = 1000
+SHORT_STREAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Bench:
 
     def stream(self) -> list[Row]:
         """Time to the first byte of a stream, and the ext_proc messages it costs."""
-        body = chat_body("bench-streams")[:-1] + b', "stream": true}'
+        body = _stream_body(SHORT_STREAM)
         through: list[Timing] = []
         direct: list[Timing] = []
         for _ in range(self._effort.rounds):
@@ -98,7 +100,7 @@ class Bench:
         added = p50(through, first=True) - p50(direct, first=True)
         whole = {timing.received_bytes for timing in direct} == {timing.received_bytes for timing in through}
         before = self._messages()
-        asyncio.run(time_calls(self._lab.mesh.proxy_port, body, 10))
+        asyncio.run(time_calls(self._lab.mesh.proxy_port, _stream_body(LONG_STREAM), 10))
         messages = (self._messages() - before) / 10
         return [
             Row(
@@ -109,7 +111,7 @@ class Bench:
                 {"ms": added},
             ),
             Row(
-                f"ext_proc messages, {STREAM_CHUNKS} chunks",
+                f"ext_proc messages, {LONG_STREAM} chunks",
                 "≤ 4",
                 f"{messages:g}" if messages else "not counted by Envoy",
                 0 < messages <= 4,
@@ -206,6 +208,10 @@ class Bench:
 
     def _processor(self) -> int:
         return self._lab.targets["product"].pids["processor"]
+
+
+def _stream_body(chunks: int) -> bytes:
+    return chat_body("bench-streams")[:-1] + b', "stream": true, "max_tokens": %d}' % chunks
 
 
 def _total(loads: list[Load]) -> int:

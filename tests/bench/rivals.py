@@ -59,7 +59,9 @@ def installed(folder: Path, upstream_port: int) -> Iterator[Rival]:
         command = [str(LITELLM), "--config", str(config), "--port", str(port), "--num_workers", "1"]
         # Without it LiteLLM fetches its price list from the network at start.
         environment = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
-        yield Rival("litellm", port, [*command, "--host", "127.0.0.1"], {}, environment)
+        environment["LITELLM_MASTER_KEY"] = "sk-bench"
+        headers = {"authorization": "Bearer sk-bench"}
+        yield Rival("litellm", port, [*command, "--host", "127.0.0.1"], headers, environment)
     if PORTKEY.exists():
         port = free_ports(1)[0]
         headers = {

@@ -1,14 +1,17 @@
 """What stands behind the mesh in the bench: an Envoy that answers by itself, and a streaming server.
 
-`python -m tests.bench.upstream PORT CHUNKS` is the streaming server: any request gets a chat stream, every
-chunk written apart.
+`python -m tests.bench.upstream PORT` is the streaming server: any request gets a chat stream, every chunk
+written apart. `max_tokens` is the number of chunks; up to 20 of them come as a model would send them, 5 ms
+apart, more come as fast as they are read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
+from functools import lru_cache
 
 import uvloop
 
@@ -32,6 +35,11 @@ COMPLETION = json.dumps(
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
+PACED = 20
+PACE_S = 0.005
+
+
+@lru_cache(maxsize=4)
 def stream_chunks(count: int) -> list[bytes]:
     """Return a chat stream of `count` content chunks, each framed for HTTP/1.1, and its end."""
     events = []
@@ -43,18 +51,21 @@ def stream_chunks(count: int) -> list[bytes]:
     return [b"%x\r\n%b\r\n" % (len(one), one) for one in data] + [b"0\r\n\r\n"]
 
 
-async def serve(port: int, count: int) -> None:
+async def serve(port: int) -> None:
     """Serve streams on a loopback port for ever."""
-    chunks = stream_chunks(count)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                await reader.readexactly(_content_length(head))
+                body = await reader.readexactly(_content_length(head))
+                found = re.search(rb'"max_tokens": *(\d+)', body)
+                count = int(found.group(1)) if found else 20
                 writer.write(_HEAD)
-                for one in chunks:
+                *first, last = stream_chunks(count)
+                for one in first:
                     writer.write(one)
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(PACE_S if count <= PACED else 0)
+                writer.write(last)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -72,4 +83,4 @@ def _content_length(head: bytes) -> int:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(int(sys.argv[1]), int(sys.argv[2])))
+    uvloop.run(serve(int(sys.argv[1])))
