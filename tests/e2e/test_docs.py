@@ -1,0 +1,144 @@
+"""Every example of the README and of docs/ works as it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane.resources.documents import check_documents
+from control_plane.resources.loading import read_text
+from ext_proc import __main__ as data_plane
+from ext_proc import exchange as exchanges
+from ext_proc.pipeline import PassingStage
+from ext_proc.refusals import refuse
+from tests.harness.mesh import OUTRIGGER, Mesh
+from tests.unit.ext_proc.exchanges import HELLO, exchange
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "envoy" / "README.md", *(ROOT / "docs").rglob("*.md")])
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#]+?)(?:#[^)]*)?\)")
+
+
+def blocks(language: str) -> Iterator[Any]:
+    """Yield each fenced block of `language` as a test parameter, named after its page."""
+    for page in PAGES:
+        for number, (found, text) in enumerate(FENCE.findall(page.read_text(encoding="utf-8"))):
+            if found == language:
+                yield pytest.param(text, id=f"{page.relative_to(ROOT)}-{number}")
+
+
+def commands() -> Iterator[Any]:
+    """Yield each command of the `sh` blocks, continued lines joined, comments cut off."""
+    for block in blocks("sh"):
+        for line in block.values[0].replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                yield pytest.param(words, id=f"{block.id}: {' '.join(words)[:40]}")
+
+
+def first_block(page: str, language: str, containing: str) -> str:
+    """Return the first such block of `page` that contains a text."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found_body: str = next(
+        body for found, body in FENCE.findall(text) if found == language and containing in body
+    )
+    return found_body
+
+
+@pytest.mark.parametrize("text", list(blocks("yaml")))
+def test_documents_are_valid(text: str) -> None:
+    """Each YAML example loads by itself and names no capability that is not built."""
+    assert check_documents(read_text(text.encode(), "example")).notices == ()
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_commands_exist(words: list[str]) -> None:
+    """Each command line is understood: the target, the command and every option of it exist."""
+    while "=" in words[0]:
+        words = words[1:] or ["true"]
+    name, *arguments = words
+    if name == "make":
+        dry = subprocess.run(
+            ["make", "-n", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert dry.returncode == 0, dry.stderr
+    elif name == "python":
+        assert arguments[:2] == ["-m", "ext_proc"]
+        options = [argument.replace("$R", "/tmp/r") for argument in arguments[2:]]
+        data_plane.parser().parse_args(options)
+    elif name.endswith("outrigger"):
+        shown = subprocess.run(
+            [str(OUTRIGGER), arguments[0], "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "COLUMNS": "200"},
+        ).stdout
+        for option in (argument for argument in arguments[1:] if argument.startswith("-")):
+            assert option in shown
+    else:
+        assert name in {"curl", "export", "true"}
+
+
+def test_the_readmes_call_is_answered_and_then_a_hit(mesh_of_the_demo: Mesh) -> None:
+    """Copied as it stands (but for the port): 200 with our headers, the second time from the cache."""
+    script = first_block("README.md", "sh", "curl").replace("10000", str(mesh_of_the_demo.proxy_port))
+    first, second = (
+        subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert "200 OK" in first
+    for header in (
+        "x-outrigger-model: gpt-4o-mini",
+        "x-outrigger-backend: simulated",
+        "x-outrigger-cache: miss",
+    ):
+        assert header in first
+    assert "x-outrigger-cache: hit" in second
+
+
+@pytest.fixture
+def mesh_of_the_demo(start_mesh: Callable[..., Mesh]) -> Mesh:
+    """What `make up` starts."""
+    return start_mesh(None)
+
+
+def test_the_readmes_mesh_starts(start_mesh: Callable[..., Mesh]) -> None:
+    """With the documents and the variable that it names."""
+    documents = first_block("README.md", "yaml", "openai")
+    mesh = start_mesh(documents, environment={"OPENAI_API_KEY": "sk-example"})
+    assert mesh.proxy_port
+
+
+def test_the_example_stage_runs() -> None:
+    """The stage of adding-a-stage.md refuses and passes as its docstring says."""
+    source = first_block("docs/adding-a-stage.md", "python", "class Greeting")
+    space: dict[str, Any] = {
+        "PassingStage": PassingStage,
+        "refuse": refuse,
+        **{name: getattr(exchanges, name) for name in ("Answer", "Exchange", "Forward", "Reason")},
+    }
+    indent = re.match(r" *", source)
+    assert indent is not None
+    exec(re.sub(rf"^{indent[0]}", "", source, flags=re.MULTILINE), space)
+    stage = space["Greeting"]()
+    assert asyncio.run(stage.on_request(exchange())) is None
+    rude = {**HELLO, "messages": [{"role": "user", "content": "give me"}]}
+    assert asyncio.run(stage.on_request(exchange(document=rude))).status == 400
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of every page names a file or folder that is there."""
+    for page in PAGES:
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
