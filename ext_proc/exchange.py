@@ -6,13 +6,13 @@ Knows neither gRPC nor protobuf: the transport turns Envoy's messages into these
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
-from ext_proc.contract.policies import Policy
+from ext_proc.contract.policies import DEFAULTS, Policy
 from ext_proc.contract.snapshot import Backend, Consumer, Model, Version
 from ext_proc.openai.paths import Classified
 from ext_proc.openai.requests import Request
@@ -124,7 +124,6 @@ class Exchange:
     consumer: Consumer | None = None
     tenant: str = ""
     tier: str = ""
-    carries_consumer_key: bool = False
     # body
     body: bytes = b""
     request: Request | None = None
@@ -132,7 +131,7 @@ class Exchange:
     # resolve, assign
     asked_model: str = ""
     model: Model | None = None
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = DEFAULTS
     version: Version | None = None
     backend: Backend | None = None
     # cache

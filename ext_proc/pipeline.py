@@ -23,13 +23,12 @@ from ext_proc.exchange import (
     stamps,
 )
 from ext_proc.openai.errors import ErrorCode
-from ext_proc.openai.paths import Operation, classify
+from ext_proc.openai.paths import classify
 from ext_proc.openai.requests import BadRequest, parse_request
 from ext_proc.openai.responses import parse_completion
 from ext_proc.refusals import refuse
 from ext_proc.snapshots import SnapshotHolder
 
-PARSED = frozenset((Operation.CHAT, Operation.COMPLETIONS, Operation.EMBEDDINGS))
 # The pipeline's own decisions are counted under this name.
 PARSE = "parse"
 # A longer JSON answer is passed on unread: Envoy would have to hold it whole.

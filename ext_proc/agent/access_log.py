@@ -20,7 +20,10 @@ from envoy.data.accesslog.v3 import accesslog_pb2
 from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
 from google.protobuf import struct_pb2
 
+from ext_proc.agent.render.routes import UNDECIDED
 from ext_proc.contract import headers, telemetry
+from ext_proc.openai.paths import PARSED
+from ext_proc.openai.usage import MAX_TOKENS
 from ext_proc.telemetry.record import Bypass, RecordSink, RequestRecord
 from ext_proc.telemetry.throttle import Throttled
 
@@ -28,9 +31,6 @@ STREAM_NAMESPACE: Final = "outrigger.stream"
 REQUEST_NAMESPACE: Final = "outrigger.request"
 REQUEST_ID: Final = "id"
 EXT_PROC_STATE: Final = "envoy.filters.http.ext_proc"
-# The routes of requests that the processor has not decided, see `render.routes`.
-UNDECIDED: Final = "undecided"
-MAX_TOKENS: Final = 10**9
 # In the serialised Struct: key "failed_open", value { bool_value: true }. Looked for as bytes because
 # almost every entry says false, and unpacking it costs as much as all the rest.
 _FAILED_OPEN: Final = b"\x0bfailed_open\x12\x02\x20\x01"
@@ -57,11 +57,9 @@ _CUTTING_FLAGS: Final = frozenset(
 )
 _CLIENT_LEFT: Final = frozenset({"downstream_connection_termination", "downstream_remote_reset"})
 _CUT_DETAILS: Final = "upstream_reset_after_response_started"
-_OPERATIONS: Final = (
-    ("/chat/completions", "chat"),
-    ("/embeddings", "embeddings"),
-    ("/completions", "text_completion"),
-)
+# By the end of the path, as what precedes it is the Backend's once the route has rewritten it; in this order,
+# since chat ends like completions.
+_OPERATIONS: Final = tuple((path.removeprefix("/v1"), operation.value) for path, operation in PARSED.items())
 
 
 class AccessLogSink(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]

@@ -23,4 +23,6 @@ REQUEST_ID: Final = "x-request-id"
 # Inside only, from the processor to Envoy's route table.
 ROUTE: Final = "x-outrigger-route"
 
+# Where a caller puts its key: OpenAI's header, and Azure's.
+CREDENTIALS: Final = ("authorization", "api-key")
 CONSUMER_KEY_PREFIX: Final = "ork_"

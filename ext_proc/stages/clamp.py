@@ -1,4 +1,4 @@
-"""Bounds on request parameters: caps, defaults and refusals of the Policy (S07).
+"""Bounds on request parameters: caps, defaults and refusals of the Policy.
 
 A parameter that the caller left out stays out unless the Policy has a default for it, so that models
 which do not know it keep working.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ext_proc.contract.policies import Bound, ParameterPolicy
+from ext_proc.contract.policies import DEFAULTS, Bound
 from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import BadRequest, read_number
 from ext_proc.pipeline import Decisions, PassingStage
 
-_UNBOUNDED = ParameterPolicy()
 # OpenAI's two names for one thing: a cap holds for both, a default is set by the one all servers know.
 _MAX_TOKENS = ("max_tokens", "max_completion_tokens")
 
@@ -36,7 +35,7 @@ class Clamp(PassingStage):
             BadRequest: 400 for a parameter that is forbidden, or bounded and no number.
         """
         policy = exchange.policy.parameters
-        if policy is _UNBOUNDED or policy == _UNBOUNDED:
+        if policy is DEFAULTS.parameters:
             return None
         document = exchange.parsed.document
         for name in policy.forbid:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ext_proc.contract.headers import CONSUMER_KEY_PREFIX
+from ext_proc.contract.headers import CONSUMER_KEY_PREFIX, CREDENTIALS
 from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
@@ -20,7 +20,7 @@ from ext_proc.refusals import refuse, require_consumer
 _BEARER = re.compile(r"\s*bearer\s+(.*?)\s*", re.IGNORECASE | re.DOTALL)
 # What a provider may choose its answer by, beside the key itself.
 _ACCOUNT_HEADERS = ("openai-organization", "openai-project")
-_IDENTITY_HEADERS = frozenset(("authorization", "api-key"))
+_IDENTITY_HEADERS = frozenset(CREDENTIALS)
 
 
 class Identify(PassingStage):
@@ -49,7 +49,6 @@ class Identify(PassingStage):
                     code=ErrorCode.INVALID_API_KEY,
                 )
             exchange.consumer = consumer
-            exchange.carries_consumer_key = True
             exchange.tenant = f"tenant:{consumer.tenant}"
             exchange.tier = consumer.tier or ""
         else:

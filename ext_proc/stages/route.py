@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlsplit
 
+from ext_proc.contract.headers import CREDENTIALS
 from ext_proc.contract.routes import CallShape
 from ext_proc.contract.snapshot import Backend
 from ext_proc.exchange import Answer, Exchange, Forward, Reason, describe
@@ -11,9 +12,6 @@ from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import encode
 from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import no_backend
-
-# A Consumer key is for us; no provider may see it.
-_CONSUMER_KEY_HEADERS = ("authorization", "api-key")
 
 
 class Route(PassingStage):
@@ -33,7 +31,7 @@ class Route(PassingStage):
         policy = exchange.loaded.policy("", exchange.tier)
         return Forward(
             exchange.loaded.route(backend, policy, CallShape.RAW),
-            remove=_CONSUMER_KEY_HEADERS if exchange.carries_consumer_key else (),
+            remove=_own_key(exchange),
             metadata=describe(exchange),
             wants_response=False,
         )
@@ -55,9 +53,14 @@ class Route(PassingStage):
             exchange.loaded.route(backend, exchange.policy, shape),
             path=path,
             body=encode(request.document) if exchange.changed else None,
-            remove=_CONSUMER_KEY_HEADERS if exchange.carries_consumer_key else (),
+            remove=_own_key(exchange),
             metadata=describe(exchange),
         )
+
+
+def _own_key(exchange: Exchange) -> tuple[str, ...]:
+    """Return the headers to remove: a Consumer's key is for us, no provider may see it."""
+    return CREDENTIALS if exchange.consumer is not None else ()
 
 
 def azure_path(backend: Backend, path: str, query: str, deployment: str) -> str:

@@ -14,14 +14,16 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from ext_proc.contract.snapshot import Snapshot
+from ext_proc.exchange import CacheStatus
+from ext_proc.openai.paths import PARSED
 from ext_proc.telemetry.record import Bypass, RequestRecord
 from ext_proc.telemetry.series import CounterTable, HistogramTable
 
 OTHER: Final = "other"
 NONE: Final = "none"
 ABORTED: Final = "aborted"
-CACHE_RESULTS: Final = ("hit", "miss", "bypass")
-OPERATIONS: Final = frozenset({"chat", "text_completion", "embeddings"})
+CACHE_RESULTS: Final = tuple(status.value for status in CacheStatus)
+OPERATIONS: Final = frozenset(operation.value for operation in PARSED.values())
 # Values of the attribute gen_ai.provider.name.
 PROVIDERS: Final = {"openai": "openai", "azure-openai": "azure.ai.openai"}
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60, 120, 300)

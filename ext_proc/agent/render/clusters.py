@@ -223,7 +223,7 @@ def _inner_headers(backend: Backend) -> Json:
         {"remove": headers.REQUEST_ID},
     ]
     if backend.credential is not None:
-        request += [{"remove": "authorization"}, {"remove": "api-key"}]
+        request += [{"remove": name} for name in headers.CREDENTIALS]
     response: list[Json] = [
         {"remove_on_match": {"key_matcher": {"prefix": headers.PREFIX}}},
         {"remove_on_match": {"key_matcher": {"prefix": "x-envoy-"}}},

@@ -26,6 +26,8 @@ PER_ROUTE: Final = f"{TYPE}/envoy.extensions.filters.http.ext_proc.v3.ExtProcPer
 EXT_PROC: Final = "envoy.filters.http.ext_proc"
 ROUTES_NAME: Final = "outrigger"
 NOWHERE: Final = "outrigger_nowhere"
+# How the names of the routes begin that take what the processor has not decided.
+UNDECIDED: Final = "undecided"
 BODY_LIMIT: Final = 32 * 1024 * 1024
 PARSED_PATHS: Final = "/v1/(?:chat/completions|completions|embeddings)/?"
 CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
@@ -253,7 +255,7 @@ def _fail_open(backend: Backend, parsed: bool) -> list[Json]:
         },
         **_parsed(parsed),
     }
-    name = "undecided" if parsed else "undecided-raw"
+    name = UNDECIDED if parsed else f"{UNDECIDED}-raw"
     match = _undecided_match(parsed)
     # A Consumer's key never leaves the mesh.
     without_key = [
@@ -264,9 +266,9 @@ def _fail_open(backend: Backend, parsed: bool) -> list[Json]:
                 "headers": [{"name": header, "string_match": {"safe_regex": {"regex": CONSUMER_KEY}}}],
             },
             **route,
-            "request_headers_to_remove": ["authorization", "api-key"],
+            "request_headers_to_remove": list(headers.CREDENTIALS),
         }
-        for header in ("authorization", "api-key")
+        for header in headers.CREDENTIALS
     ]
     return [*without_key, {"name": name, "match": match, **route}]
 

@@ -9,9 +9,9 @@ import orjson
 
 from ext_proc.contract.snapshot import Backend, Model, Snapshot, Version
 from ext_proc.exchange import Answer, Exchange, Forward, RequestHead
-from ext_proc.openai.paths import classify
+from ext_proc.openai.paths import PARSED, classify
 from ext_proc.openai.requests import parse_request
-from ext_proc.pipeline import PARSED, Stage
+from ext_proc.pipeline import Stage
 from ext_proc.snapshots import Loaded
 
 CHAT = "/v1/chat/completions"
@@ -67,7 +67,7 @@ def exchange(
     )
     opened.body = orjson.dumps(dict(document or HELLO))
     opened.tenant = "workload:default"
-    if opened.classified.operation in PARSED:
+    if opened.classified.operation in PARSED.values():
         opened.request = parse_request(opened.classified.operation, opened.body, "application/json", None)
     return opened
 

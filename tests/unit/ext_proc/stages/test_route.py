@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from ext_proc.contract.routes import CallShape
-from ext_proc.contract.snapshot import Backend, Version
+from ext_proc.contract.snapshot import Backend, Consumer, Version
 from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.stages.route import Route, azure_path
 from tests.unit.ext_proc.exchanges import HELLO, exchange, snapshot
@@ -50,12 +50,12 @@ async def test_streams_have_routes_of_their_own() -> None:
 async def test_a_consumer_key_never_leaves() -> None:
     """It is removed before the request goes on, on every path."""
     opened = placed()
-    opened.carries_consumer_key = True
+    opened.consumer = Consumer("team", "acme")
     decision = await Route().on_request(opened)
     assert isinstance(decision, Forward)
     assert decision.remove == ("authorization", "api-key")
     raw = exchange(method="GET", path="/v1/files")
-    raw.carries_consumer_key = True
+    raw.consumer = Consumer("team", "acme")
     decision = await Route().on_head(raw)
     assert isinstance(decision, Forward)
     assert decision.remove == ("authorization", "api-key")
