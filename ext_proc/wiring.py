@@ -9,15 +9,14 @@ import random
 import signal
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.agent import run as agent
-from ext_proc.contract.snapshot import Snapshot, decode
+from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
+from ext_proc.contract.snapshot import Snapshot
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.settings import AgentSettings, ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
@@ -53,68 +52,62 @@ def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, start
     )
 
 
+def pipeline(holder: SnapshotHolder) -> Pipeline:
+    """Return the pipeline over the snapshots of `holder`, counting into this process's metric files."""
+    metrics = ProcessorMetrics(CollectorRegistry())
+    store = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
+    steps = stages(store, metrics, metrics, int(time.time()))
+    metrics.announce(announced(steps))
+    return Pipeline(steps, holder, metrics)
+
+
 async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger) -> None:
     """Serve until told to stop (SIGTERM, SIGINT).
 
     The last good snapshot on disk is served at once; the agent's is awaited otherwise.
     """
-    holder = SnapshotHolder()
-    store = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
-    metrics = ProcessorMetrics(CollectorRegistry())
-    steps = stages(store, metrics, metrics, int(time.time()))
-    metrics.announce(announced(steps))
-    pipeline = Pipeline(steps, holder, metrics)
-    server = ProcessorServer(
-        ExternalProcessor(pipeline, log), settings.run_dir.processor_socket(settings.worker)
-    )
-    ready = asyncio.Event()
+    holder, ready, stopping = SnapshotHolder(), asyncio.Event(), asyncio.Event()
 
     def on_snapshot(snapshot: Snapshot) -> None:
         log.info("snapshot in force", version=snapshot.version)
         ready.set()
 
-    subscriber = Subscriber(
-        f"unix:{settings.run_dir.agent_socket}", f"processor-{settings.worker}", holder, on_snapshot, log
-    )
-    last_good = read_last_good(settings.data_dir / "snapshot.json", log)
+    last_good = SnapshotFile(settings.data_dir / SNAPSHOT_FILE, log).read()
     if last_good is not None:
         holder.replace(last_good)
         on_snapshot(last_good)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    server = ProcessorServer(
+        ExternalProcessor(pipeline(holder), log), settings.run_dir.processor_socket(settings.worker)
+    )
+    subscriber = Subscriber(
+        f"unix:{settings.run_dir.agent_socket}",
+        f"processor-{settings.worker}",
+        holder,
+        on_snapshot,
+        jitter=random.random,
+        log=log,
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await server.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
     readied = asyncio.create_task(ready.wait(), name="ready")
-    tasks = (following, stopped, readied)
     # What lives from here on is garbage of requests; the modules are looked at no more.
     gc.collect()
     gc.freeze()
     try:
         await asyncio.wait((following, stopped, readied), return_when=asyncio.FIRST_COMPLETED)
-        if not stopped.done():
+        if readied.done():
             await server.serve()
-        await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
         if following.done():
             following.result()  # it ends only by failing
     finally:
-        for task in tasks:
+        for task in (following, stopped, readied):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(following, stopped, readied, return_exceptions=True)
         await server.stop(STOP_GRACE_S)
-
-
-def read_last_good(path: Path, log: FilteringBoundLogger) -> Snapshot | None:
-    """Return the snapshot that Envoy accepted last, or None when there is none to be read."""
-    try:
-        return decode(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        log.warning("the snapshot on disk cannot be read; waiting for the agent", error=str(error)[:200])
-        return None
 
 
 def run_processor(settings: ProcessorSettings) -> int:
@@ -128,6 +121,9 @@ def run_processor(settings: ProcessorSettings) -> int:
 
 def run_agent(settings: AgentSettings) -> int:
     """Run the agent until it is told to stop; return its exit status."""
+    # Imported here, so that a processor does not load the agent: 200 modules and 6 MB.
+    from ext_proc.agent import run as agent  # noqa: PLC0415
+
     configure_logging("agent", settings.log_level)
     uvloop.run(agent.run_agent(settings, os.environ, random.random, structlog.get_logger("agent")))
     return 0

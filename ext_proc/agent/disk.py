@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract.snapshot import Snapshot, decode, encode
+
+SNAPSHOT_FILE: Final = "snapshot.json"
+"""Its name in the data folder."""
 
 
 class SnapshotFile:

@@ -23,6 +23,7 @@ class _Processor:
         self.version = in_force
         self.holds = in_force
         self.done: str | None = None  # the last version it took or refused
+        self.wake = asyncio.Event()  # something to send, or its stream has ended
 
 
 class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
@@ -44,12 +45,13 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         version = self._current.version if self._current is not None else None
         return f"ProcessorPush(version={version}, processors={[item.name for item in self._processors]})"
 
-    async def publish(self, snapshot: Snapshot) -> None:
+    def publish(self, snapshot: Snapshot) -> None:
         """Push `snapshot` to every processor, now and when it connects."""
         self._current = push_pb2.Snapshot(
             version=snapshot.version, revision=snapshot.revision, content=encode(snapshot)
         )
-        await self._notify()
+        for processor in self._processors:
+            processor.wake.set()
 
     async def taken(self, version: str) -> None:
         """Wait until every connected processor has taken or refused `version`."""
@@ -74,14 +76,12 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         sent: push_pb2.Snapshot | None = None
         try:
             while not reader.done():
+                processor.wake.clear()
                 # What is in force is sent even if it is there already: the answer says what else is in use.
                 if self._current is not None and self._current is not sent:
                     sent = self._current
                     await context.write(sent)
-                async with self._changed:
-                    await self._changed.wait_for(
-                        lambda sent=sent: reader.done() or self._current is not sent  # type: ignore[misc]
-                    )
+                await processor.wake.wait()
             reader.result()
         finally:
             reader.cancel()
@@ -106,11 +106,8 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
                 self._on_holds_changed()
                 await self._notify()
         finally:
-            await self._notify_soon()
-
-    async def _notify_soon(self) -> None:
-        # The task that reads is not done before it has returned; the one that writes looks again then.
-        asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self._notify()))
+            # Whoever waits for this runs in a later step of the loop, when this task is done.
+            processor.wake.set()
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -105,7 +105,9 @@ class PushClient:
         try:
             snapshot = decode(message.content)
         except ValueError as error:
-            self._log.error("the control plane sent what is no snapshot", version=message.version)
+            self._log.error(
+                "the control plane sent what is no snapshot", version=message.version, error=error
+            )
             self.refuse(message.version, f"this build cannot read the snapshot: {error}")
             return
         if snapshot.version != message.version:

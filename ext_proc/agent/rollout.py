@@ -57,7 +57,7 @@ class Warming(Protocol):
 class Processors(Protocol):
     """The processors of this sidecar."""
 
-    async def publish(self, snapshot: Snapshot) -> None:
+    def publish(self, snapshot: Snapshot) -> None:
         """Push `snapshot` to all."""
 
     async def taken(self, version: str) -> None:
@@ -147,7 +147,7 @@ class Rollout:
         """Say that a processor may have let go of a version, or that a credential may have changed."""
         self._wake.set()
 
-    async def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Serve `snapshot`, which Envoy accepted in an earlier life, to all at once.
 
         Raises:
@@ -155,7 +155,7 @@ class Rollout:
         """
         self._discovery.publish(self._render([snapshot]))
         self._in_use = [snapshot]
-        await self._processors.publish(snapshot)
+        self._processors.publish(snapshot)
         self._log.info("serving the snapshot kept on disk", version=snapshot.version)
 
     async def run(self) -> None:
@@ -194,7 +194,7 @@ class Rollout:
             return
         self._in_use = [item for item in self._in_use if item.version != snapshot.version] + [snapshot]
         self._keep(snapshot)
-        await self._processors.publish(snapshot)
+        self._processors.publish(snapshot)
         await self._processors_taken(snapshot.version)
         await self._wait_for_service()
         self._log.info("snapshot in force", version=snapshot.version)

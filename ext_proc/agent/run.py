@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.ads import DiscoveryServer
 from ext_proc.agent.credentials import Credentials, read_authorities
-from ext_proc.agent.disk import SnapshotFile
+from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.agent.envoy_admin import EnvoyAdmin
 from ext_proc.agent.observation import Observation
 from ext_proc.agent.processors import ProcessorPush
@@ -83,7 +83,7 @@ class Agent:
             authorities = read_authorities(settings.ca_file, [*USUAL_AUTHORITIES, *_certifi()])
         except OSError as error:
             raise SettingsError(str(error)) from error
-        self._disk = SnapshotFile(settings.data_dir / "snapshot.json", log)
+        self._disk = SnapshotFile(settings.data_dir / SNAPSHOT_FILE, log)
         self._credentials = Credentials(
             environment, settings.secrets_dir or settings.data_dir / "secrets", log
         )
@@ -112,7 +112,7 @@ class Agent:
         kept = await asyncio.to_thread(self._disk.read)
         if kept is not None:
             try:
-                await self._rollout.restore(kept)
+                self._rollout.restore(kept)
                 self._observe(kept)
             except ValueError as error:
                 self._log.error("the snapshot on disk cannot be used", error=str(error))

@@ -6,7 +6,6 @@ Protocol: ext_proc/contract/push.proto. The agent may come and go; what is in fo
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable
 
 import grpc
@@ -30,13 +29,19 @@ class Subscriber:
         subscriber_id: str,
         holder: SnapshotHolder,
         on_snapshot: Callable[[Snapshot], None],
+        *,
+        jitter: Callable[[], float],
         log: FilteringBoundLogger,
     ) -> None:
-        """`target` is a gRPC address; `on_snapshot` is called after each switch."""
+        """`target` is a gRPC address; `on_snapshot` is called after each switch.
+
+        `jitter` returns a number in [0, 1), drawn anew at each call.
+        """
         self._target = target
         self._subscriber_id = subscriber_id
         self._holder = holder
         self._on_snapshot = on_snapshot
+        self._jitter = jitter
         self._log = log
         self._reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
         holder.on_oldest_changed = self._report_oldest
@@ -61,7 +66,7 @@ class Subscriber:
                 self._log.debug("agent not reachable", code=error.code().name)
             failures += 1
             pause = min(RECONNECT_MAX_S, RECONNECT_BASE_S * 2 ** min(failures, 8))
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause * (0.5 + self._jitter() / 2))
 
     async def _outgoing(self) -> AsyncIterator[push_pb2.Report]:
         # Reports of an earlier connection are void: Hello says what is in force now.
@@ -79,7 +84,7 @@ class Subscriber:
                 snapshot = decode(message.content)
             except ValueError as error:
                 reason = f"the processor cannot read this snapshot: {error}"
-                self._log.error("snapshot refused", version=message.version)
+                self._log.error("snapshot refused", version=message.version, error=error)
                 nack = push_pb2.Nack(version=message.version, reason=reason[:2000])
                 self._reports.put_nowait(push_pb2.Report(nack=nack))
                 return

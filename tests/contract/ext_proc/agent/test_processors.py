@@ -52,7 +52,7 @@ async def test_all_processors_get_what_is_published(tmp_path: Path) -> None:
     async with serving(tmp_path) as (service, channel, _):
         await service.taken("1")  # nobody is there
         early = await hello(channel)
-        await service.publish(Snapshot("1"))
+        service.publish(Snapshot("1"))
         assert await next_version(early) == "1"
         late = await hello(channel, in_force="1")
         assert await next_version(late) == "1"
@@ -65,7 +65,7 @@ async def test_all_processors_get_what_is_published(tmp_path: Path) -> None:
 async def test_held_versions_follow_the_reports(tmp_path: Path) -> None:
     """What a processor still decides by is held until it says otherwise or goes away."""
     async with serving(tmp_path) as (service, channel, changes):
-        await service.publish(Snapshot("2"))
+        service.publish(Snapshot("2"))
         stream = await hello(channel, in_force="1")
         assert await next_version(stream) == "2"
         assert service.held() == {"1"}
@@ -81,7 +81,7 @@ async def test_held_versions_follow_the_reports(tmp_path: Path) -> None:
 async def test_refusal_does_not_hold_up_the_others(tmp_path: Path) -> None:
     """A processor that refuses a snapshot counts as done with it, and keeps holding the one before."""
     async with serving(tmp_path) as (service, channel, _):
-        await service.publish(Snapshot("2"))
+        service.publish(Snapshot("2"))
         stream = await hello(channel, in_force="1")
         assert await next_version(stream) == "2"
         waiting = asyncio.create_task(service.taken("2"))

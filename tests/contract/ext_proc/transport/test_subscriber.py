@@ -67,7 +67,12 @@ async def subscribed(socket: Path) -> AsyncIterator[tuple[SnapshotHolder, list[s
     """Run a subscriber; yield its holder and the versions that it put in force."""
     holder, switched = SnapshotHolder(), []
     subscriber = Subscriber(
-        f"unix:{socket}", "p", holder, lambda taken: switched.append(taken.version), structlog.get_logger()
+        f"unix:{socket}",
+        "p",
+        holder,
+        lambda taken: switched.append(taken.version),
+        jitter=lambda: 0.0,
+        log=structlog.get_logger(),
     )
     task = asyncio.create_task(subscriber.run())
     yield holder, switched
