@@ -136,13 +136,11 @@ async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:
     mesh.start()
     stopped = asyncio.create_task(stopping.wait())
     readying = asyncio.create_task(mesh.wait_ready(probe, limit_s, screen.progress))
-    drain = False
     try:
         await asyncio.wait((stopped, readying), return_when=asyncio.FIRST_COMPLETED)
         if readying.done():
             readying.result()
             screen.ready(settings, models)
-            drain = True
             await stopped
             screen.line("stopping: requests in flight may finish; Ctrl-C again to hurry")
     finally:
@@ -150,5 +148,5 @@ async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:
         stopped.cancel()
         await asyncio.gather(readying, stopped, return_exceptions=True)
         screen.settle()
-        external = settings.external_envoy
-        await mesh.stop(admin_url if drain and not external else None, hurry)
+        # Not only once we know it is ready: Envoy may have served for a moment by then.
+        await mesh.stop(None if settings.external_envoy else admin_url, hurry)
