@@ -18,12 +18,15 @@ from ext_proc.contract.snapshot import Snapshot
 from ext_proc.settings import AgentSettings, SettingsError
 from ext_proc.telemetry.exposition import FolderCollector, MetricsServer, serve_metrics
 from ext_proc.telemetry.record import RecordSink
-from ext_proc.telemetry.request_metrics import PROVIDERS, RequestMetrics
+from ext_proc.telemetry.request_metrics import RequestMetrics
 from ext_proc.telemetry.throttle import Throttled
 from ext_proc.telemetry.traces import Spans, spans_from_environment
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+
+LOST_SPANS_S: Final = 60.0
+"""The least time between two lines about spans that no collector took."""
 
 ENVOY_REASONS: Final = frozenset({*(reply.reason for reply in REPLIES), *ROUTE_REASONS})
 
@@ -39,7 +42,7 @@ class Observation:
         log: where trouble is told.
 
     Raises:
-        SettingsError: the metrics address cannot be listened on.
+        SettingsError: the metrics address cannot be listened on, or the collector's variables cannot be used.
     """
 
     def __init__(
@@ -51,10 +54,7 @@ class Observation:
         log: FilteringBoundLogger,
     ) -> None:
         self._metrics = RequestMetrics(settings.sidecar_id, ENVOY_REASONS | frozenset(reasons))
-        self._providers: dict[str, str] = {}
-        self._spans: Spans | None = spans_from_environment(
-            environment, settings.sidecar_id, settings.workload, self._provider_name, _exporter
-        )
+        self._spans = self._make_spans(settings, environment, Throttled(log, now, LOST_SPANS_S))
         sinks: list[RecordSink] = [self._metrics]
         if self._spans is not None:
             sinks.append(self._spans)
@@ -80,7 +80,6 @@ class Observation:
     def use(self, snapshot: Snapshot) -> None:
         """Take the names of the policy in force: only these become labels."""
         self._metrics.use(snapshot)
-        self._providers = {name: PROVIDERS[backend.protocol] for name, backend in snapshot.backends.items()}
 
     def close(self) -> None:
         """Stop serving, and send the spans that are queued. Blocks for as long as that takes."""
@@ -88,12 +87,18 @@ class Observation:
         if self._spans is not None:
             self._spans.close()
 
-    def _provider_name(self, backend: str) -> str:
-        return self._providers.get(backend, "")
+    def _make_spans(
+        self, settings: AgentSettings, environment: Mapping[str, str], warnings: Throttled
+    ) -> Spans | None:
+        def exporter(variables: Mapping[str, str]) -> SpanExporter:
+            # The import stands here so that an agent without a collector never loads OpenTelemetry.
+            from ext_proc.agent.otlp import OtlpExporter  # noqa: PLC0415
 
+            return OtlpExporter.from_environment(variables, warnings)
 
-def _exporter(environment: Mapping[str, str]) -> SpanExporter:
-    # The import stands here so that an agent without a collector never loads OpenTelemetry.
-    from ext_proc.agent.otlp import OtlpExporter  # noqa: PLC0415
-
-    return OtlpExporter.from_environment(environment)
+        try:
+            return spans_from_environment(
+                environment, settings.sidecar_id, settings.workload, self._metrics.provider_name, exporter
+            )
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"traces cannot be sent as OTEL_EXPORTER_OTLP_… says: {error}") from error

@@ -23,6 +23,8 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from ext_proc.telemetry.throttle import Throttled
+
 METHOD: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 SCOPE: Final = "outrigger"
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -48,10 +50,11 @@ _RETRY: Final = {
 
 
 class OtlpExporter(SpanExporter):
-    """Sends batches of spans to one collector; a batch that it does not take is lost.
+    """Sends batches of spans to one collector; a batch that it does not take is lost, which is logged.
 
     Args:
         channel: to the collector.
+        warnings: where lost batches are told; used from the SDK's thread alone.
         headers: sent with every batch, such as a token.
         timeout_s: for one batch, tries included.
     """
@@ -59,10 +62,12 @@ class OtlpExporter(SpanExporter):
     def __init__(
         self,
         channel: grpc.Channel,
+        warnings: Throttled,
         headers: Sequence[tuple[str, str]] = (),
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self._channel = channel
+        self._warnings = warnings
         self._headers = tuple(headers)
         self._timeout_s = timeout_s
         self._call = channel.unary_unary(
@@ -72,7 +77,7 @@ class OtlpExporter(SpanExporter):
         )
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> OtlpExporter:
+    def from_environment(cls, environment: Mapping[str, str], warnings: Throttled) -> OtlpExporter:
         """Return the exporter that `OTEL_EXPORTER_OTLP_[TRACES_]…` describe.
 
         ENDPOINT (`http://` is plain text, `https://` is TLS), HEADERS, TIMEOUT (seconds), CERTIFICATE.
@@ -100,13 +105,14 @@ class OtlpExporter(SpanExporter):
             if equals
         ]
         timeout = _variable(environment, "TIMEOUT")
-        return cls(channel, headers, float(timeout) if timeout else DEFAULT_TIMEOUT_S)
+        return cls(channel, warnings, headers, float(timeout) if timeout else DEFAULT_TIMEOUT_S)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send one batch; blocks (the SDK calls this in a thread of its own)."""
         try:
             self._call(encode(spans), timeout=self._timeout_s, metadata=self._headers)
-        except grpc.RpcError:
+        except grpc.RpcError as error:
+            self._warnings.warning("spans are lost: the collector does not take them", error=error)
             return SpanExportResult.FAILURE
         return SpanExportResult.SUCCESS
 

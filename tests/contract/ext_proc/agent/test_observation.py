@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import grpc
@@ -18,7 +19,7 @@ from ext_proc.contract.snapshot import Backend, Snapshot
 from ext_proc.settings import Address, AgentSettings, RunDir, SettingsError
 
 
-def observation(folder: Path, port: int = 0) -> Observation:
+def observation(folder: Path, port: int = 0, environment: Mapping[str, str] | None = None) -> Observation:
     """Return an observation that serves on `port`."""
     settings = AgentSettings(
         run_dir=RunDir(folder),
@@ -30,7 +31,7 @@ def observation(folder: Path, port: int = 0) -> Observation:
         metrics_address=Address("127.0.0.1", port),
         envoy_admin_address=Address("127.0.0.1", 1),
     )
-    return Observation(settings, {}, ["unknown-model"], time.monotonic, structlog.get_logger())
+    return Observation(settings, environment or {}, ["unknown-model"], time.monotonic, structlog.get_logger())
 
 
 async def scrape(port: int) -> str:
@@ -69,3 +70,14 @@ async def test_port_in_use_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="another metrics port"):
         observation(tmp_path, first.port)
     first.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ENDPOINT", "http://"), ("CERTIFICATE", "/no/such.pem"), ("TIMEOUT", "soon")],
+)
+async def test_unusable_collector_is_one_sentence(tmp_path: Path, name: str, value: str) -> None:
+    """Variables that name no possible collector are an error that names them."""
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1"}
+    with pytest.raises(SettingsError, match="OTEL_EXPORTER_OTLP_"):
+        observation(tmp_path, environment={**environment, f"OTEL_EXPORTER_OTLP_{name}": value})

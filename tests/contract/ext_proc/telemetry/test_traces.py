@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from concurrent import futures
 
 import grpc
 import pytest
+import structlog
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ext_proc.agent.otlp import _SCOPED, METHOD, OtlpExporter
 from ext_proc.telemetry.record import Bypass, RequestRecord
+from ext_proc.telemetry.throttle import Throttled
 from ext_proc.telemetry.traces import spans_from_environment
 
 CHAT = RequestRecord(
@@ -77,15 +80,18 @@ def collector() -> Iterator[Collector]:
     server.stop(0)
 
 
+def exporter(environment: Mapping[str, str]) -> OtlpExporter:
+    """Return the exporter that the variables describe."""
+    return OtlpExporter.from_environment(environment, Throttled(structlog.get_logger(), time.monotonic))
+
+
 def export(collector: Collector, records: list[RequestRecord]) -> list[Span]:
     """Send records as spans and return what the collector got."""
     environment = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
         "OTEL_EXPORTER_OTLP_HEADERS": "X-Token=a%20b",
     }
-    spans = spans_from_environment(
-        environment, "pod-1", "shop", lambda backend: "openai", OtlpExporter.from_environment
-    )
+    spans = spans_from_environment(environment, "pod-1", "shop", lambda backend: "openai", exporter)
     assert spans is not None
     for record in records:
         spans.record(record)
@@ -147,7 +153,7 @@ def test_failed_and_bypassed_calls(collector: Collector) -> None:
 )
 def test_nothing_without_a_collector(environment: dict[str, str]) -> None:
     """Without an endpoint, or when switched off, there is no sink."""
-    sink = spans_from_environment(environment, "s", "w", lambda backend: "", OtlpExporter.from_environment)
+    sink = spans_from_environment(environment, "s", "w", lambda backend: "", exporter)
     assert sink is None
 
 
