@@ -57,9 +57,11 @@ def _check_host(parts: SplitResult) -> None:
         raise ValueError("names no host")
     if parts.netloc.startswith("["):
         try:
-            ipaddress.IPv6Address(host)
+            zone = ipaddress.IPv6Address(host).scope_id
         except ValueError:
             raise ValueError("has no IPv6 address between its brackets") from None
+        if zone is not None:
+            raise ValueError("has an IPv6 address with a zone (%...), which Envoy does not know")
         return
     if ":" in parts.netloc.replace(f":{parts.port}", "", 1):
         raise ValueError("has more than one colon (an IPv6 address stands in brackets: http://[::1]:8000/v1)")

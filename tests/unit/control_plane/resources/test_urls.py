@@ -35,6 +35,7 @@ def test_a_usable_url_is_kept_without_its_last_slash(url: str, kept: str) -> Non
         ("http://::1:8000/v1", "brackets"),
         ("http://fe80::1/v1", "brackets"),
         ("http://[::zz]/v1", "IPv6"),
+        ("http://[fe80::1%25eth0]/v1", "zone"),
         ("http://" + "a" * 300 + "/v1", "longer than 253"),
         ("http://" + "a" * 64 + ".example/v1", "label"),
         ("http://a..b/v1", "label"),
