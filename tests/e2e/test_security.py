@@ -54,6 +54,28 @@ async def test_inner_headers_do_not_pass_on_other_paths_either(
         assert not {key for key in sent if key.startswith(("x-outrigger", "x-envoy"))}
 
 
+@pytest.mark.parametrize("target", [CHAT, "/v1/files"])
+async def test_nothing_of_the_kind_passes_in_trailers(
+    mesh: Mesh, rude: RudeProvider, script: str, target: str
+) -> None:
+    """Inner names and credentials are taken out of a request's trailers; others arrive."""
+    body = json.dumps(GOOD).encode()
+    headers = [
+        ("content-type", "application/json"),
+        ("transfer-encoding", "chunked"),
+        *rude.script(script).items(),
+    ]
+    trailers = b"".join(
+        b"%b: x\r\n" % name.encode() for name in [*FORGED, "authorization", "api-key", "x-sum"]
+    )
+    request = (
+        request_bytes("POST", target, b"", headers) + b"%x\r\n%b\r\n0\r\n" % (len(body), body) + trailers
+    )
+    assert (await ask(mesh.proxy_port, request + b"\r\n")).status == 200
+    (seen,) = rude.seen(script)
+    assert seen.trailers == [("x-sum", "x")]
+
+
 @pytest.mark.parametrize(
     "key",
     ["ork_unknown", "ork_", "ORK_unknown", "ork_" + "x" * 6000, "ork_unknow", "ork_unknown1"],

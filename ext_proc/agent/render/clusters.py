@@ -32,6 +32,8 @@ PRECONNECT: Final = 1.5
 CONNECTIONS: Final = 2_048
 STREAMS_PER_CONNECTION: Final = 100  # what most HTTP/2 servers allow
 WAITING: Final = 100_000
+# Underscores count as hyphens, as in the bootstrap.
+INNER_NAMES: Final = "x[-_](outrigger|envoy)[-_].*"
 # Even a few calls may be retried; below this number the budget, a share of the calls, would allow none.
 FREE_RETRIES: Final = 10
 
@@ -224,6 +226,12 @@ def _inner_headers(backend: Backend) -> Json:
     ]
     if backend.credential is not None:
         request += [{"remove": name} for name in headers.CREDENTIALS]
+    # In trailers nobody looks for a Consumer's key, and no credential is of use there.
+    trailers: list[Json] = [
+        {"remove_on_match": {"key_matcher": {"safe_regex": {"regex": INNER_NAMES}}}},
+        {"remove": "authorization"},
+        {"remove": "api-key"},
+    ]
     response: list[Json] = [
         {"remove_on_match": {"key_matcher": {"prefix": headers.PREFIX}}},
         {"remove_on_match": {"key_matcher": {"prefix": "x-envoy-"}}},
@@ -238,7 +246,11 @@ def _inner_headers(backend: Backend) -> Json:
         "name": "envoy.filters.http.header_mutation",
         "typed_config": {
             "@type": f"{TYPE}/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation",
-            "mutations": {"request_mutations": request, "response_mutations": response},
+            "mutations": {
+                "request_mutations": request,
+                "request_trailers_mutations": trailers,
+                "response_mutations": response,
+            },
         },
     }
 
