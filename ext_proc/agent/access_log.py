@@ -117,6 +117,7 @@ def to_record(entry: accesslog_pb2.HTTPAccessLogEntry) -> RequestRecord | None:
     flags = [field.name for field, value in common.response_flags.ListFields() if value]
     status = response.response_code.value
     answered = response.response_headers
+    own_answer = answered.get(headers.ERROR, "")
     bypass = _bypass(common)
     operation = _name(decided, telemetry.OPERATION)
     if bypass is not None and not operation:
@@ -131,11 +132,11 @@ def to_record(entry: accesslog_pb2.HTTPAccessLogEntry) -> RequestRecord | None:
         duration_s=_seconds(common.duration) or _seconds(common.time_to_last_downstream_tx_byte),
         first_byte_s=_seconds(first_byte) if common.HasField("time_to_first_downstream_tx_byte") else None,
         status=status,
-        aborted=_aborted(status, flags, response.response_code_details),
+        aborted=_aborted(status, flags, response.response_code_details, bool(own_answer)),
         failure=flags[0].replace("_", "-") if flags else "",
         attempts=attempts,
         bypass=bypass,
-        own_answer=answered.get(headers.ERROR, ""),
+        own_answer=own_answer,
         backend=_backend(common.upstream_cluster, answered, decided) if attempts else "",
         operation=operation,
         model=_name(decided, telemetry.MODEL),
@@ -193,9 +194,12 @@ def _bypass(common: accesslog_pb2.AccessLogCommon) -> Bypass | None:
     return Bypass.TIMEOUT if _DEADLINE_EXCEEDED in statuses else Bypass.ERROR
 
 
-def _aborted(status: int, flags: list[str], details: str) -> bool:
+def _aborted(status: int, flags: list[str], details: str, own_answer: bool) -> bool:
     if status == 0 or not _CLIENT_LEFT.isdisjoint(flags):
         return True
+    if own_answer:
+        # The provider's answer was still held back when it broke off: the caller got ours, whole.
+        return False
     # Before the answer has begun, these end in an answer of Envoy's own, which is whole.
     began = status < 400 or details.startswith(_CUT_DETAILS)
     return began and (details.startswith(_CUT_DETAILS) or not _CUTTING_FLAGS.isdisjoint(flags))

@@ -54,7 +54,9 @@ class ExternalProcessor:
     async def _converse(self, context: Any) -> None:
         pipeline = self._pipeline
         message = await context.read()
-        if message is grpc.aio.EOF:
+        if message is grpc.aio.EOF or message.WhichOneof("request") != "request_headers":
+            # Envoy has answered by itself before it asked (an upgrade, say) and only shows what it said: the
+            # stream's end lets that pass.
             return
         exchange = pipeline.begin(codec.request_head(message.request_headers))
         try:

@@ -78,6 +78,17 @@ async def _error(mesh: Mesh, rude: RudeProvider, name: str) -> None:
     await post(mesh.proxy_port, {**GOOD, "model": "twice"}, rude.script(name, reply(503, b'{"error": {}}')))
 
 
+async def _cut_json(mesh: Mesh, rude: RudeProvider, name: str) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"
+    answer = await post(mesh.proxy_port, {**GOOD, "model": "once"}, rude.script(name, [head, Act.CLOSE]))
+    assert answer.status == 502
+
+
+async def _upgrade(mesh: Mesh, rude: RudeProvider, name: str) -> None:
+    headers = [("connection", "upgrade"), ("upgrade", "websocket")]
+    assert (await ask(mesh.proxy_port, request_bytes("GET", "/v1/realtime", None, headers))).status == 400
+
+
 async def _other_path(mesh: Mesh, rude: RudeProvider, name: str) -> None:
     await ask(mesh.proxy_port, request_bytes("GET", "/v1/files"))
 
@@ -105,6 +116,8 @@ async def _hang_up_in_a_stream(mesh: Mesh, rude: RudeProvider, name: str) -> Non
         (_refused, "404"),
         (_gone, "50"),
         (_error, "503"),
+        (_cut_json, "502"),
+        (_upgrade, "400"),
         (_other_path, "200"),
         (_hang_up, "aborted"),
         (_hang_up_in_a_stream, "aborted"),
@@ -118,11 +131,12 @@ async def test_each_call_moves_exactly_one_series(
     call: Callable[[Mesh, RudeProvider, str], Any],
     status: str,
 ) -> None:
-    """Whatever becomes of a call, one series of `openai_request_total` goes up by one."""
+    """Whatever becomes of a call, one series of `openai_request_total` goes up by one; none is a bypass."""
     await asyncio.sleep(0.4)  # what earlier tests left in Envoy's access log
-    before = series(mesh, "openai_request_total")
+    before, bypassed = series(mesh, "openai_request_total"), series(mesh, "outrigger_bypass_total")
     await call(mesh, rude, script)
     after = await settled(mesh, before, 1)
+    assert series(mesh, "outrigger_bypass_total") == bypassed
     change = moved(before, after)
     assert list(change.values()) == [1.0], change
     ((_, labels),) = change
@@ -156,7 +170,7 @@ async def test_a_hit_and_a_miss_are_told_apart(mesh: Mesh, rude: RudeProvider, s
 
 
 async def test_names_of_the_conventions_are_there(mesh: Mesh) -> None:
-    """The source documents' names and OTel's GenAI names are exposed, by Model."""
+    """The names of `openai_request_*` and OTel's GenAI names are exposed, by Model."""
     await post(mesh.proxy_port, GOOD)
     await asyncio.sleep(0.8)
     found = series(mesh)

@@ -167,6 +167,14 @@ async def test_other_paths_cost_one_message(processor: Running) -> None:
     assert await stream.read() is grpc.aio.EOF
 
 
+async def test_what_envoy_answered_before_it_asked_is_let_pass(processor: Running) -> None:
+    """A stream that begins with a response ends at once and in peace: Envoy goes on, and no call failed."""
+    stream = ExternalProcessorStub(processor.channel).Process()
+    await stream.write(with_headers("response_headers", __status="400"))
+    assert await stream.read() is grpc.aio.EOF
+    assert await stream.code() is grpc.StatusCode.OK
+
+
 async def test_a_whole_32_mib_body_fits(processor: Running) -> None:
     """grpcio's own limit is raised."""
     text = "x" * (32 * 1024 * 1024 - 200)

@@ -222,6 +222,19 @@ def test_aborted(status: int, flags: list[str], details: str, aborted: bool) -> 
     assert record.failure == (flags[0].replace("_", "-") if flags else "")
 
 
+@pytest.mark.parametrize(
+    ("flag", "aborted"), [("upstream_remote_reset", False), ("downstream_connection_termination", True)]
+)
+def test_our_own_answer_in_place_of_a_broken_one_is_whole(flag: str, aborted: bool) -> None:
+    """A JSON answer that broke off while it was held back is the 502 that the caller got, if it stayed."""
+    entry = entry_of()
+    entry.response.response_code.value = 502
+    entry.response.response_code_details = "upstream_reset_after_response_started{connection_termination}"
+    entry.response.response_headers["x-outrigger-error"] = "upstream-reset"
+    setattr(entry.common_properties.response_flags, flag, True)
+    assert recorded(entry).aborted is aborted
+
+
 @pytest.mark.parametrize("kind", [accesslog_pb2.DownstreamPeriodic, accesslog_pb2.UpstreamEnd])
 def test_only_finished_requests_count(kind: int) -> None:
     """Entries about tries or about requests still on their way are not calls."""
