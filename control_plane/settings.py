@@ -18,7 +18,6 @@ class ControlPlaneSettings:
     api_port: int
     push_address: str
     files: tuple[Path, ...] = ()
-    data_dir: Path | None = None
     min_ready_sidecars: int = 0
     log_level: str = "info"
     show_notices: bool = True

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 import structlog
 import uvicorn
@@ -47,7 +49,8 @@ def run_control_plane(settings: ControlPlaneSettings) -> None:
 async def _serve(settings: ControlPlaneSettings) -> None:
     configure_logging("control-plane", settings.log_level)
     log = structlog.get_logger("control-plane")
-    documents = load_documents(settings.files)
+    stdin = sys.stdin.buffer.read() if Path("-") in settings.files else None
+    documents = load_documents(settings.files, stdin)
     if settings.show_notices:
         for notice in documents.notices:
             log.warning("no effect yet", document=notice.document, field=notice.field, place=notice.place)

@@ -16,14 +16,16 @@ def control_plane(
     *,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", help="File of documents; may be repeated.", metavar="FILE"),
+        typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
     ] = None,
     api_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API.")] = 8080,
     push_address: Annotated[
         str, typer.Option(help="Where sidecars connect: unix:/PATH or HOST:PORT.", metavar="ADDR")
     ] = "127.0.0.1:9900",
     bind: Annotated[str, typer.Option(help="Address the API listens on.", metavar="ADDR")] = "127.0.0.1",
-    data_dir: Annotated[Path | None, typer.Option(help="Folder for what is kept.", metavar="DIR")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for what is kept; no effect yet.")
+    ] = None,
     min_ready_sidecars: Annotated[
         int, typer.Option(min=0, help="How many sidecars must serve the current policy to be ready.")
     ] = 0,
@@ -41,7 +43,6 @@ def control_plane(
         api_port=api_port,
         push_address=push_address,
         files=tuple(files or ()),
-        data_dir=data_dir,
         min_ready_sidecars=min_ready_sidecars,
         log_level=log_level,
         show_notices=notices,
