@@ -46,7 +46,7 @@ format: $(STAMP) ## Format and fix what the linter can fix
 bench: $(STAMP) ## Measure against the no-op floor (and the rivals that are installed)
 	$(BIN)/python -m tests.bench $(ARGS)
 
-docs: $(STAMP) ## Regenerate the generated pages and run every example in docs/
+docs: $(STAMP) ## Run every example of the README and of docs/
 	$(BIN)/python -m pytest tests/e2e/test_docs.py $(ARGS)
 
 lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows

@@ -1,4 +1,4 @@
-"""DESIGN's table of faults, as far as Envoy carries it out: the processor dies, hangs, is not there."""
+"""The faults in docs/operations.md, as far as Envoy deals with them: a processor dead, hung, or not there."""
 
 from __future__ import annotations
 
