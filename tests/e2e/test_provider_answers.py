@@ -16,6 +16,7 @@ from tests.harness.rude import (
     STREAM_END,
     STREAM_HEAD,
     Act,
+    Piece,
     RudeProvider,
     chunk,
     completion,
@@ -190,9 +191,11 @@ async def test_a_stream_cut_short_is_not_finished(
     assert len(rude.seen(script)) == 1
 
 
-async def test_a_silent_stream_is_ended(mesh: Mesh, rude: RudeProvider, script: str) -> None:
-    """`streamIdle` ends a stream that has fallen silent, without a made-up finish."""
-    headers = rude.script(script, [STREAM_HEAD, chunk(event(delta("one"))), Act.HOLD])
+@pytest.mark.parametrize("age", [0, 4], ids=["at-once", "older-than-the-request-limit"])
+async def test_a_silent_stream_is_ended(mesh: Mesh, rude: RudeProvider, script: str, age: int) -> None:
+    """`streamIdle` ends a stream that has fallen silent, however old, without a made-up finish."""
+    beat: list[Piece] = [chunk(event(delta("one"))), 0.4]
+    headers = rude.script(script, [STREAM_HEAD, *beat * age, chunk(event(delta("last"))), Act.HOLD])
     async with asyncio.timeout(6), await connect(mesh.proxy_port) as connection:
         request = json_request(CHAT, {**GOOD, "model": "impatient", "stream": True}, list(headers.items()))
         await connection.send(request)

@@ -101,6 +101,7 @@ def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape) -
         "route": {
             **_destination(backend),
             **_time_limits(backend, shape),
+            **_silence_limit(backend, terms, shape),
             "retry_policy": _retry(backend, terms, shape),
         },
         **_parsed(shape is not CallShape.RAW),
@@ -134,13 +135,29 @@ def _time_limits(backend: Backend, shape: CallShape) -> Json:
     if shape is CallShape.JSON:
         return {"timeout": seconds(limits.request_ms), "idle_timeout": "0s"}
     if shape is CallShape.STREAM:
-        # Silence is measured on each try (`per_try_idle_timeout`): counted on the whole call it would cut
-        # the tries after the first short.
         return {"timeout": "0s", "idle_timeout": "0s"}
     return {
         "timeout": "0s",
         "idle_timeout": seconds(max(RAW_IDLE_MS, limits.request_ms, limits.stream_idle_ms)),
     }
+
+
+def _silence_limit(backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
+    """Return what ends a stream that has fallen silent, where that is not each try's own limit.
+
+    Envoy drops a try's `per_try_idle_timeout` when its `per_try_timeout` is over, also when the answer has
+    begun (UpstreamRequest::onPerTryTimeout); so a stream older than `timeouts.request` needs the limit of the
+    whole call. That one runs while tries fail, too: where the try's own limit is the shorter one, it leaves
+    room for all of them.
+    """
+    if shape is not CallShape.STREAM:
+        return {}
+    limits = backend.timeouts
+    if limits.stream_idle_ms >= limits.request_ms:
+        return {"idle_timeout": seconds(limits.stream_idle_ms)}
+    waits = max(terms.retry.max_ms, terms.hold.max_ms)
+    tries = terms.retry.attempts * limits.stream_idle_ms + (terms.retry.attempts - 1) * waits
+    return {"idle_timeout": seconds(max(limits.request_ms, tries))}
 
 
 def _retry(backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
