@@ -18,8 +18,11 @@ from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import refuse, require_consumer
 
 _BEARER = re.compile(r"\s*bearer\s+(.*?)\s*", re.IGNORECASE | re.DOTALL)
-# What a provider may choose its answer by, beside the key itself.
-_ACCOUNT_HEADERS = ("openai-organization", "openai-project")
+# Envoy's HTTP/1 codec joins doubled authorization headers by a comma before anybody sees that they were two.
+# A scheme like Digest has commas of its own; what follows those is no credential.
+_JOINED = re.compile(rf",\s*(?:(?:bearer|basic)\s|{CONSUMER_KEY_PREFIX})", re.IGNORECASE)
+# What a provider may choose its answer by, beside the key itself; some take their key from one of the last.
+_ACCOUNT_HEADERS = ("openai-organization", "openai-project", "x-api-key", "x-goog-api-key")
 _IDENTITY_HEADERS = frozenset(CREDENTIALS)
 
 
@@ -33,7 +36,8 @@ class Identify(PassingStage):
         """Refuse doubled identity headers and unknown Consumer keys; say who is calling otherwise."""
         head, loaded = exchange.head, exchange.loaded
         snapshot = loaded.snapshot
-        if not _IDENTITY_HEADERS.isdisjoint(head.doubled):
+        joined = _JOINED.search(head.headers.get("authorization", ""))
+        if joined or not _IDENTITY_HEADERS.isdisjoint(head.doubled):
             return refuse(
                 400, Reason.DOUBLED_IDENTITY, "Send one authorization header only.", code="doubled_header"
             )

@@ -62,6 +62,22 @@ async def test_doubled_identity_headers_are_refused() -> None:
     assert (answer.status, answer.reason) == (400, Reason.DOUBLED_IDENTITY)
 
 
+@pytest.mark.parametrize(
+    ("authorization", "refused"),
+    [
+        ("Bearer sk-a,Bearer sk-b", True),
+        ("Bearer sk-a, ork_b", True),
+        ("Basic YTpi,bearer ork_b", True),
+        ('Digest username="bearer of news", realm="a"', False),
+        ("AWS4-HMAC-SHA256 Credential=a, SignedHeaders=host, Signature=b", False),
+    ],
+)
+async def test_joined_authorization_headers_are_doubled_ones(authorization: str, refused: bool) -> None:
+    """Envoy joins two by a comma before we see them; the commas of other schemes are no second header."""
+    answer = await identified(exchange(POLICY, headers={"authorization": authorization}))
+    assert (isinstance(answer, Answer) and answer.status == 400) is refused
+
+
 async def test_each_foreign_key_is_a_partition_of_its_own() -> None:
     """So is each organisation under one key; without any the workload is."""
     tenants = []
@@ -72,6 +88,8 @@ async def test_each_foreign_key_is_a_partition_of_its_own() -> None:
         {"authorization": "Bearer sk-a", "openai-organization": "o"},
         {"authorization": "Bearer sk-a", "api-key": "k"},
         {"api-key": "k"},
+        {"x-api-key": "k"},
+        {"x-api-key": "l"},
     ):
         opened = exchange(POLICY, headers=headers)
         assert await identified(opened) is None
