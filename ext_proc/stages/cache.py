@@ -50,17 +50,17 @@ class Cache(PassingStage):
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
         policy = exchange.policy.cache
-        directive = exchange.head.headers.get(names.CACHE, "").strip().lower()
-        if policy.enabled and directive != "no-store" and _may_be_cached(exchange, policy):
+        directives = _directives(exchange)
+        if policy.enabled and "no-store" not in directives and _may_be_cached(exchange, policy):
             self._follow_bounds(exchange)
             key = cache_key(_partition(exchange, policy), _identity(exchange), exchange.parsed)
             exchange.cache_key = key
             exchange.cache_status = CacheStatus.MISS
-            if directive != "refresh":
+            if "refresh" not in directives:
                 stored = self._store.get(key)
                 if stored is not None:
                     return self._hit(exchange, stored)
-        if directive == "only":
+        if "only" in directives:
             return refuse(
                 504,
                 Reason.NOT_CACHED,
@@ -115,6 +115,12 @@ class Cache(PassingStage):
         self._store.resize(entries, size)
 
 
+def _directives(exchange: Exchange) -> frozenset[str]:
+    # Sent twice, a header is a list (RFC 9110, 5.3): each wish in it counts.
+    value = exchange.head.headers.get(names.CACHE)
+    return frozenset(wish.strip().lower() for wish in value.split(",")) if value else frozenset()
+
+
 def _may_be_cached(exchange: Exchange, policy: CachePolicy) -> bool:
     request = exchange.parsed
     if request.stream:
@@ -132,9 +138,12 @@ def _partition(exchange: Exchange, policy: CachePolicy) -> str:
 
 
 def _identity(exchange: Exchange) -> str:
-    """What gave the answer: a version that is made again with another target is another one."""
+    """What gave the answer: a version that is made again with another target is another one.
+
+    The query goes up as it came, and some providers take a key or a version of their API from it.
+    """
     backend = exchange.backend
-    where = f"{backend.name}\0{backend.url}" if backend is not None else ""
+    where = f"{backend.name}\0{backend.url}\0{exchange.head.query}" if backend is not None else ""
     if exchange.model is None or exchange.version is None:
         return f"?\0{exchange.asked_model}\0{where}"
     version = exchange.version

@@ -48,10 +48,11 @@ class Mesh:
         *,
         status: int = 200,
         body: bytes = GOOD,
+        query: str = "",
         **fields: Any,
     ) -> tuple[Exchange, Answer | None]:
         """Ask once; on a miss the provider answers `body` with `status`."""
-        opened = exchange(self.policy, document, headers)
+        opened = exchange(self.policy, document, headers, query=query)
         opened.policy = CACHING
         opened.model = opened.loaded.snapshot.models["m"]
         opened.version = opened.model.versions[0]
@@ -160,6 +161,25 @@ async def test_scopes() -> None:
     split = replace(CACHING, cache=replace(CACHING.cache, scope="consumer"))
     await mesh.ask(policy=split, consumer=Consumer("a", "t"))
     assert (await mesh.ask(policy=split, consumer=Consumer("b", "t")))[1] is None
+
+
+async def test_another_query_is_another_question() -> None:
+    """A provider may take a key from it: nobody gets what another's was answered."""
+    mesh = Mesh()
+    await mesh.ask(query="key=a")
+    assert (await mesh.ask(query="key=b"))[1] is None
+    assert (await mesh.ask())[1] is None
+    assert (await mesh.ask(query="key=a"))[1] is not None
+
+
+async def test_directives_in_a_list_all_count() -> None:
+    """`no-store, only` neither stores nor calls, as if the header had come twice."""
+    mesh = Mesh()
+    answer = (await mesh.ask(headers={"x-outrigger-cache": "no-store, Only"}))[1]
+    assert answer is not None
+    assert answer.reason is Reason.NOT_CACHED
+    await mesh.ask(headers={"x-outrigger-cache": "refresh, no-store"})
+    assert (await mesh.ask())[1] is None
 
 
 async def test_directives_of_the_caller() -> None:
