@@ -64,7 +64,12 @@ def _bring_within(document: dict[str, Any], names: tuple[str, ...], bound: Bound
     if not values and bound.default is not None:
         document[names[0]] = _like_whole(bound.default)
         return True
-    over = [name for name, value in values.items() if bound.max is not None and value > bound.max]
+    # A negative number is no small one: some servers read -1 tokens as "without end".
+    over = [
+        name
+        for name, value in values.items()
+        if bound.max is not None and (value > bound.max or (value < 0 and names == _MAX_TOKENS))
+    ]
     for name in over:
         document[name] = _like_whole(bound.max or 0)
     return bool(over)

@@ -33,6 +33,7 @@ POLICY = Policy(
         pytest.param(
             {"max_completion_tokens": 9999}, {"max_completion_tokens": 4096, "max_tokens": ...}, id="new name"
         ),
+        pytest.param({"max_tokens": -1}, {"max_tokens": 4096}, id="without end"),
         pytest.param({"n": 5}, {"n": 2}, id="n"),
     ],
 )
