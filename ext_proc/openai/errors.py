@@ -23,7 +23,6 @@ class ErrorType(StrEnum):
     INVALID_REQUEST = "invalid_request_error"
     REQUESTS = "requests"
     TOKENS = "tokens"
-    INSUFFICIENT_QUOTA = "insufficient_quota"
     SERVER = "server_error"
 
 
@@ -42,7 +41,6 @@ class ErrorCode(StrEnum):
     UNSUPPORTED_PARAMETER = "unsupported_parameter"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     UNSUPPORTED_ENCODING = "unsupported_content_encoding"
-    REQUEST_TOO_LARGE = "request_too_large"
 
 
 def error_body(

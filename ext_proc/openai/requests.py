@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from ext_proc.openai.documents import InvalidDocument, decode, encode
-from ext_proc.openai.errors import ErrorCode, ErrorType, error_body
+from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
 
 __all__ = ["BadRequest", "Request", "cache_key", "encode", "parse_request", "read_number"]
@@ -24,7 +24,10 @@ IRRELEVANT: Final = ("model", "user", "stream", "stream_options", "metadata", "s
 
 
 class BadRequest(Exception):
-    """A request that is answered with `status` and `body()` instead of being sent on."""
+    """A request that is answered with an error instead of being sent on.
+
+    `status`, `message`, `param` and `code` are those of OpenAI's error (`errors.error_body`).
+    """
 
     def __init__(
         self, status: int, message: str, param: str | None = None, code: ErrorCode = ErrorCode.INVALID_VALUE
@@ -34,10 +37,6 @@ class BadRequest(Exception):
         self.message = message
         self.param = param
         self.code = code
-
-    def body(self) -> bytes:
-        """Return the answer's body, in OpenAI's shape."""
-        return error_body(self.message, ErrorType.INVALID_REQUEST, self.param, self.code)
 
 
 @dataclass(slots=True)

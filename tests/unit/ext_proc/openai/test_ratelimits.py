@@ -50,7 +50,7 @@ IN_3_S = MOMENT + timedelta(seconds=3)
     ],
 )
 def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
-    """C020: numbers, fractions and three date forms; junk, negative and past are none."""
+    """Numbers, fractions and three date forms; junk, negative and past are none."""
     assert retry_after_s(headers, NOW) == pytest.approx(wait)
 
 
@@ -96,7 +96,7 @@ def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
     ],
 )
 def test_resets(text: str | None, wait: float | None) -> None:
-    """C022: durations, ISO and epoch times, small numbers; junk, negative and past are none."""
+    """Durations, ISO and epoch times, small numbers; junk, negative and past are none."""
     assert reset_s(text, NOW) == pytest.approx(wait, abs=1e-3 if wait else None)
 
 

@@ -58,7 +58,7 @@ EVENTS = [
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64, 10_000])
 def test_chunks_of_every_size(size: int) -> None:
-    """C009: characters, fields and line ends cut anywhere change nothing."""
+    """Characters, fields and line ends cut anywhere change nothing."""
     assert parse(*(STREAM[at : at + size] for at in range(0, len(STREAM), size))) == EVENTS
 
 
@@ -79,13 +79,13 @@ def test_every_cut_in_three() -> None:
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 def test_the_three_line_ends(end: bytes) -> None:
-    """C011: one stream in three writings has the same events."""
+    """One stream in three writings has the same events."""
     stream = end.join([b"data: a", b"data: b", b"", b"data: c", b"", b""])
     assert [event.data for event in parse(stream)] == [b"a\nb", b"c"]
 
 
 def test_a_crlf_cut_in_the_middle_is_one_line_end() -> None:
-    """C011: its LF in the next chunk does not end a second, empty line."""
+    """Its LF in the next chunk does not end a second, empty line."""
     assert [e.data for e in parse(b"data: a\r", b"\ndata: b\r", b"\n\r", b"\n")] == [b"a\nb"]
     assert [e.data for e in parse(b"data: a\r", b"", b"\ndata: b\r\n\r\n")] == [b"a\nb"]
 
@@ -100,14 +100,14 @@ def test_an_event_is_given_at_its_empty_line() -> None:
 
 
 def test_comments_and_ids_make_no_event() -> None:
-    """C067: keep-alives and id lines do not disturb; the id stays for later events."""
+    """Keep-alives and id lines do not disturb; the id stays for later events."""
     assert parse(b": keep-alive\n\n", b"id: 1\n\n", b": k\ndata: x\n: k\ndata: y\n\n") == [
         Event(b"x\ny", b"", b"1")
     ]
 
 
 def test_odd_chunks_of_a_provider_pass_as_they_are() -> None:
-    """C069: the parser does not look into the data."""
+    """The parser does not look into the data."""
     documents: list[object] = [{}, {"choices": None}, {"choices": []}, {"choices": [{"delta": None}]}]
     stream = b"".join(encode_event(json.dumps(document).encode()) for document in documents)
     assert [json.loads(event.data) for event in parse(stream)] == documents
