@@ -23,11 +23,11 @@ from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.agent.envoy_admin import EnvoyAdmin
 from ext_proc.agent.observation import Observation
 from ext_proc.agent.processors import ProcessorPush
-from ext_proc.agent.push_client import MAX_SNAPSHOT_BYTES, PushClient
 from ext_proc.agent.rollout import Rollout
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.exchange import Reason
+from ext_proc.push_client import MAX_SNAPSHOT_BYTES, PushClient
 from ext_proc.settings import AgentSettings, SettingsError
 
 USUAL_AUTHORITIES: Final = (
@@ -37,6 +37,7 @@ USUAL_AUTHORITIES: Final = (
 )
 CREDENTIALS_POLL_S: Final = 1.0
 STOP_GRACE_S: Final = 1.0
+RECONNECT_MAX_S: Final = 5.0
 SERVER_OPTIONS: Final = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", MAX_SNAPSHOT_BYTES),
@@ -90,7 +91,14 @@ class Agent:
         self._discovery = DiscoveryServer(log)
         self._processors = ProcessorPush(log, self._look_again)
         self._admin = EnvoyAdmin(settings.envoy_admin_address)
-        self._client = PushClient(settings.control_plane, self._hello, self._offer, jitter, log)
+        self._client = PushClient(
+            settings.control_plane,
+            self._hello,
+            self._offer,
+            jitter=jitter,
+            log=log,
+            pause_max_s=RECONNECT_MAX_S,
+        )
         self._rollout = Rollout(
             discovery=self._discovery,
             warming=self._admin,

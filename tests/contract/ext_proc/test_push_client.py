@@ -1,4 +1,4 @@
-"""The agent's stream to the control plane over real gRPC."""
+"""The subscriber's end of the push stream over real gRPC."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc
 import structlog
 
-from ext_proc.agent.push_client import PushClient
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, encode
+from ext_proc.push_client import PushClient
 from tests.contract.ext_proc.agent.sidecar import ControlPlane
 
 
@@ -34,8 +34,9 @@ async def client(folder: Path) -> AsyncIterator[tuple[PushClient, asyncio.Queue[
         f"unix:{folder}/push.sock",
         lambda: push_pb2.Hello(subscriber_id="s", workload="w", in_force="0"),
         taken.put_nowait,
-        lambda: 0.0,
-        structlog.get_logger(),
+        jitter=lambda: 0.0,
+        log=structlog.get_logger(),
+        pause_max_s=5.0,
     )
     task = asyncio.create_task(running.run())
     try:

@@ -1,6 +1,7 @@
-"""The agent's end of the control plane's push stream: snapshots in, what became of them out.
+"""The subscriber's end of a push stream: snapshots in, what became of them out.
 
-Protocol: ext_proc/contract/push.proto. The control plane may come and go; nothing waits for it.
+The agent follows the control plane by it, the processor the agent. Protocol: ext_proc/contract/push.proto.
+The server may come and go; nothing waits for it, and what is in force stays so.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, decode
 
 RECONNECT_BASE_S = 0.1
-RECONNECT_MAX_S = 5.0
-STARTUP_FAILURES = 5  # about five seconds of attempts
+# How long a server that starts beside us is waited for before its absence is told.
+STARTUP_S = 5.0
 MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
 REASON_LIMIT = 2_000
 CHANNEL_OPTIONS = (
@@ -32,7 +33,7 @@ CHANNEL_OPTIONS = (
 
 
 class PushClient:
-    """Stays connected to the control plane.
+    """Stays connected to whoever pushes policy.
 
     Args:
         target: a gRPC target, `unix:/…` or `HOST:PORT`.
@@ -40,6 +41,7 @@ class PushClient:
         on_snapshot: takes a snapshot; must not block.
         jitter: a number in [0, 1), drawn anew at each call.
         log: where the connection's state is told.
+        pause_max_s: the longest pause between two attempts.
     """
 
     def __init__(
@@ -47,14 +49,17 @@ class PushClient:
         target: str,
         hello: Callable[[], push_pb2.Hello],
         on_snapshot: Callable[[Snapshot], None],
+        *,
         jitter: Callable[[], float],
         log: FilteringBoundLogger,
+        pause_max_s: float,
     ) -> None:
         self._target = target
         self._hello = hello
         self._on_snapshot = on_snapshot
         self._jitter = jitter
         self._log = log
+        self._pause_max_s = pause_max_s
         self._reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
 
     def acknowledge(self, version: str, oldest_in_use: str) -> None:
@@ -71,7 +76,7 @@ class PushClient:
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
-        failures = 0
+        failures, waited_s, told = 0, 0.0, False
         while True:
             connected = False
             try:
@@ -80,18 +85,21 @@ class PushClient:
                     async for message in stub.Connect(self._outgoing()):
                         connected, failures = True, 0
                         self._take(message)
-                self._log.info("the control plane ended the stream")
+                self._log.info("the push stream was ended by its server", target=self._target)
             except grpc.aio.AioRpcError as error:
-                # Once, not at each attempt; and not while a control plane started beside us comes up.
-                if connected or failures == STARTUP_FAILURES:
+                # Once, not at each attempt.
+                if connected or (waited_s >= STARTUP_S and not told):
+                    told = True
                     self._log.warning(
-                        "the control plane is not reachable; policy stays as it is",
+                        "the push stream is down; policy stays as it is",
                         target=self._target,
                         code=error.code().name,
                     )
             failures += 1
-            pause = min(RECONNECT_MAX_S, RECONNECT_BASE_S * 2 ** min(failures, 8))
-            await asyncio.sleep(pause * (0.5 + self._jitter() / 2))
+            pause_s = min(self._pause_max_s, RECONNECT_BASE_S * 2 ** min(failures, 8))
+            pause_s *= 0.5 + self._jitter() / 2
+            waited_s += pause_s
+            await asyncio.sleep(pause_s)
 
     async def _outgoing(self) -> AsyncIterator[push_pb2.Report]:
         # Reports meant for an earlier connection are void: Hello says what is in force.
@@ -105,9 +113,7 @@ class PushClient:
         try:
             snapshot = decode(message.content)
         except ValueError as error:
-            self._log.error(
-                "the control plane sent what is no snapshot", version=message.version, error=error
-            )
+            self._log.error("what was pushed is no snapshot", version=message.version, error=error)
             self.refuse(message.version, f"this build cannot read the snapshot: {error}")
             return
         if snapshot.version != message.version:
