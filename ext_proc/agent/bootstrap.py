@@ -124,9 +124,10 @@ def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
         "--log-level",
         settings.log_level,
         # `ext_proc` would write a line for each request without a processor (the access log counts them),
-        # `config` for each try to reach an agent that starts later, `misc` for each filter that is young.
+        # `config` for each try to reach an agent that starts later, `misc` for each filter that is young, `sse`
+        # for each event whose usage is odd or that is long: a provider could fill the log.
         "--component-log-level",
-        "ext_proc:error,misc:error,config:error",
+        "ext_proc:error,misc:error,config:error,sse:error",
         # Escaped, so that nothing a caller sends can begin a line of the log.
         "--log-format-escaped",
         "--log-format",
