@@ -124,8 +124,8 @@ def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
         "--log-level",
         settings.log_level,
         # `ext_proc` would write a line for each request without a processor (the access log counts them),
-        # `config` for each try to reach an agent that starts later, `misc` for each filter that is young, `sse`
-        # for each event whose usage is odd or that is long: a provider could fill the log.
+        # `config` for each try to reach an agent that starts later, `misc` for each filter that is young,
+        # `sse` for each event of a provider whose usage is odd, or that is long.
         "--component-log-level",
         "ext_proc:error,misc:error,config:error,sse:error",
         # Escaped, so that nothing a caller sends can begin a line of the log.

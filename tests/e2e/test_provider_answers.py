@@ -268,9 +268,9 @@ async def test_odd_events_fill_no_log(mesh: Mesh, rude: RudeProvider, script: st
     """A stream full of usage that is no number, and of an event of 3 MB, passes and writes no line."""
     odd = event(delta("a", usage={"prompt_tokens": "many", "completion_tokens": -1}))
     events = [*([odd] * 50), event(delta("x" * 3_000_000)), b"data: [DONE]\n\n"]
-    before = mesh.log()
+    before = mesh.log().count("Envoy:")
     headers = rude.script(script, stream_reply(events))
     answer = await post(mesh.proxy_port, {**GOOD, "stream": True}, headers)
     assert answer.body == b"".join(events)
     await post(mesh.proxy_port, GOOD)  # Envoy's output has come through by then
-    assert mesh.log() == before
+    assert mesh.log().count("Envoy:") == before
