@@ -11,15 +11,12 @@ from typing import Any
 Headers = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One response. `interim` holds the statuses of 1xx answers that came before it."""
+class Message:
+    """What a request and a response have in common."""
 
-    status: int
+    __slots__ = ()
     headers: list[tuple[str, str]]
     body: bytes
-    trailers: list[tuple[str, str]] = field(default_factory=list)
-    interim: list[int] = field(default_factory=list)
 
     def all(self, name: str) -> list[str]:
         """Return every value of a header, in order."""
@@ -32,6 +29,17 @@ class Answer:
     def json(self) -> Any:
         """Return the body as JSON."""
         return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Message):
+    """One response. `interim` holds the statuses of 1xx answers that came before it."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+    trailers: list[tuple[str, str]] = field(default_factory=list)
+    interim: list[int] = field(default_factory=list)
 
     def error(self) -> dict[str, Any]:
         """Return the error object, having checked that it has OpenAI's shape.

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
+from tests.harness.raw_http import Message
+
 
 class Act(Enum):
     """What an answer may do beside sending bytes and sleeping."""
@@ -32,7 +34,7 @@ Piece = bytes | float | Act
 
 
 @dataclass(slots=True)
-class Seen:
+class Seen(Message):
     """One request as it arrived."""
 
     method: str
@@ -43,18 +45,6 @@ class Seen:
     at: float
     aborted: threading.Event = field(default_factory=threading.Event)
     trailers: list[tuple[str, str]] = field(default_factory=list)
-
-    def all(self, name: str) -> list[str]:
-        """Return every value of a header, in order."""
-        return [value for key, value in self.headers if key.lower() == name]
-
-    def get(self, name: str) -> str | None:
-        """Return the first value of a header."""
-        return next(iter(self.all(name)), None)
-
-    def json(self) -> Any:
-        """Return the body as JSON."""
-        return json.loads(self.body)
 
 
 def reply(
