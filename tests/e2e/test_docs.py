@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 
 from control_plane.resources.documents import check_documents
+from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import read_text
+from control_plane.resources.unbuilt import is_unbuilt
 from ext_proc import __main__ as data_plane
 from ext_proc import exchange as exchanges
+from ext_proc.agent.observation import ENVOY_REASONS
 from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import refuse
 from tests.harness.mesh import OUTRIGGER, Mesh
@@ -134,6 +137,22 @@ def test_the_example_stage_runs() -> None:
     assert asyncio.run(stage.on_request(exchange())) is None
     rude = {**HELLO, "messages": [{"role": "user", "content": "give me"}]}
     assert asyncio.run(stage.on_request(exchange(document=rude))).status == 400
+
+
+def test_every_reason_is_explained() -> None:
+    """docs/errors.md has each value of `x-outrigger-error` and each decision that is counted."""
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    reasons = ENVOY_REASONS | {reason.value for reason in exchanges.Reason}
+    assert [reason for reason in sorted(reasons) if f"`{reason}`" not in page] == []
+
+
+def test_every_setting_is_explained() -> None:
+    """The pages name each field of a Backend, a Model and a Policy that has an effect."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for kind in ("Backend", "Model", "Tier", "Consumer", "Policy"):
+        for item in KINDS[kind].model_fields.values():
+            name = item.alias or ""
+            assert is_unbuilt(kind, (name,)) or name in pages, f"{kind}: {name}"
 
 
 def test_links_lead_somewhere() -> None:
