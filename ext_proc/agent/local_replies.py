@@ -19,6 +19,8 @@ from ext_proc.contract import headers
 Json = dict[str, Any]
 NO_BACKEND_ROUTE: Final = "no-backend"
 CLOSED_ROUTE: Final = "processor-unavailable"
+UNKNOWN_PATH: Final = "unknown-path"
+UNKNOWN_PATH_MESSAGE: Final = "Unknown request path: the API is below /v1/."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +74,7 @@ REPLIES: Final = (
         INVALID,
     ),
     LocalReply(
-        "response.code_details.startsWith('ext_proc')",
-        "processor-unavailable",
-        "The sidecar's processor is not available, and this workload does not fail open.",
-        "service_unavailable_error",
-        503,
-    ),
-    LocalReply(
-        f"xds.route_name == '{CLOSED_ROUTE}'",
+        f"response.code_details.startsWith('ext_proc') || xds.route_name == '{CLOSED_ROUTE}'",
         "processor-unavailable",
         "The sidecar's processor is not available, and this workload does not fail open.",
         "service_unavailable_error",
@@ -134,8 +129,8 @@ REPLIES: Final = (
     ),
     LocalReply(
         "response.code == 404",
-        "unknown-path",
-        "Unknown request path: the API is below /v1/.",
+        UNKNOWN_PATH,
+        UNKNOWN_PATH_MESSAGE,
         INVALID,
     ),
     LocalReply("response.code >= 500", "proxy-error", "The sidecar could not handle the request."),

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ext_proc.agent.local_replies import CLOSED_ROUTE, NO_BACKEND_ROUTE, error_body, request_id_header
+from ext_proc.agent.local_replies import (
+    CLOSED_ROUTE,
+    NO_BACKEND_ROUTE,
+    UNKNOWN_PATH,
+    UNKNOWN_PATH_MESSAGE,
+    error_body,
+    request_id_header,
+)
 from ext_proc.agent.render.durations import seconds
 from ext_proc.agent.render.endpoint import endpoint_of
 from ext_proc.contract import headers
@@ -32,7 +39,8 @@ BODY_LIMIT: Final = 32 * 1024 * 1024
 PARSED_PATHS: Final = "/v1/(?:chat/completions|completions|embeddings)/?"
 CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
 RAW_IDLE_MS: Final = 300_000
-ROUTE_REASONS: Final = ("no-route", "unknown-path")
+NO_ROUTE: Final = "no-route"
+ROUTE_REASONS: Final = (NO_ROUTE, UNKNOWN_PATH)
 
 
 def render_routes(snapshots: Sequence[Snapshot]) -> Json:
@@ -208,10 +216,10 @@ def _conditions(policy: RetryPolicy) -> Json:
 def _unknown_route() -> Json:
     """Refuse a decision that Envoy has no route for; the default Backend must never get such a request."""
     return {
-        "name": "no-route",
+        "name": NO_ROUTE,
         "match": {"prefix": "/", "headers": [{"name": headers.ROUTE, "present_match": True}]},
         **_answer(
-            503, "no-route", "The sidecar is taking over new policy: try again.", "service_unavailable_error"
+            503, NO_ROUTE, "The sidecar is taking over new policy: try again.", "service_unavailable_error"
         ),
     }
 
@@ -220,9 +228,7 @@ def _outside() -> Json:
     return {
         "name": "outside",
         "match": {"prefix": "/"},
-        **_answer(
-            404, "unknown-path", "Unknown request path: the API is below /v1/.", "invalid_request_error"
-        ),
+        **_answer(404, UNKNOWN_PATH, UNKNOWN_PATH_MESSAGE, "invalid_request_error"),
         "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
     }
 
