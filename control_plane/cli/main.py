@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from control_plane.cli.failures import CommandFailed
+from control_plane.cli.signals import leave_on_signals
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command: where its function is, its line in the list, and an example ("" when it shows its own)."""
+    """One command: where its function is, its line in the list, and an example ("" when it shows its own).
+
+    One that `serves` runs until a signal ends it, which is its success.
+    """
 
     target: str
     summary: str
     example: str = ""
+    serves: bool = False
 
 
 COMMANDS: Final[dict[str, Entry]] = {
@@ -35,19 +40,24 @@ COMMANDS: Final[dict[str, Entry]] = {
         "control_plane.cli.up:up",
         "Run the whole mesh on this machine; without a file, a demo.",
         "outrigger up -f policy.yaml --proxy-port 10000",
+        serves=True,
     ),
     "sidecar": Entry(
         "control_plane.cli.sidecar:sidecar",
         "Run one sidecar: agent, processors and Envoy.",
         "outrigger sidecar --control-plane 10.0.0.5:9900 --workload checkout",
+        serves=True,
     ),
     "control-plane": Entry(
         "control_plane.cli.control_plane:control_plane",
         "Run the control plane: the API and the push stream.",
         "outrigger control-plane -f policy.yaml --push-address 0.0.0.0:9900",
+        serves=True,
     ),
     "provider": Entry(
-        "control_plane.cli.provider:provider", "Run the simulated provider, OpenAI-compatible and free."
+        "control_plane.cli.provider:provider",
+        "Run the simulated provider, OpenAI-compatible and free.",
+        serves=True,
     ),
     "validate": Entry(
         "control_plane.cli.validate:validate",
@@ -68,6 +78,8 @@ class _NamedCommand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
         """Import the command and go on with it."""
+        if self._entry.serves:
+            leave_on_signals()
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Command:

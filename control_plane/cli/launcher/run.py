@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from control_plane.cli.launcher.preflight import (
 )
 from control_plane.cli.launcher.screen import Screen, log_writer, warn
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
+from control_plane.cli.signals import hand_signals_to, ignore_signals
 from control_plane.resources.demo import demo_yaml
 from control_plane.resources.documents import Documents, load_documents
 from control_plane.resources.problems import InvalidDocumentsError, Problem
@@ -104,9 +104,9 @@ def _run_dir(wanted: Path | None) -> Iterator[Path]:
         if len(str(made)) > MAX_RUN_DIR:
             made.rmdir()
             made = Path(tempfile.mkdtemp(prefix="outrigger-", dir="/tmp"))
-    shutil.rmtree(made / "metrics", ignore_errors=True)
-    (made / "metrics").mkdir(mode=0o700)
     try:
+        shutil.rmtree(made / "metrics", ignore_errors=True)
+        (made / "metrics").mkdir(mode=0o700)
         yield made
     finally:
         if wanted is None:
@@ -122,9 +122,7 @@ async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:
             hurry.set()
         stopping.set()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, on_signal)
+    hand_signals_to(asyncio.get_running_loop(), on_signal)
     admin_url = f"http://{address(LOOPBACK, settings.envoy_admin_port)}"
     if settings.api_port is not None:
         probe = control_plane_probe(f"http://{address(reachable(settings.bind), settings.api_port)}")
@@ -150,3 +148,4 @@ async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:
         screen.settle()
         # Not only once we know it is ready: Envoy may have served for a moment by then.
         await mesh.stop(None if settings.external_envoy else admin_url, hurry)
+        ignore_signals()

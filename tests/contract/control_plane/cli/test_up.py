@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -148,3 +149,30 @@ def test_a_second_mesh_on_the_same_folder_is_refused(tmp_path: Path) -> None:
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=30)
     assert first.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("data/lock", signal.SIGHUP),
+        ("tmp/outrigger-*", signal.SIGINT),
+        ("data/snapshot.json", signal.SIGTERM),
+    ],
+)
+def test_a_signal_at_any_moment_ends_it_in_peace(moment: str, number: signal.Signals) -> None:
+    """Status 0 and no folder left, also before the loop runs and when the signal comes again and again."""
+    # A short path: in a long one there is no room for sockets, and the run folder would be elsewhere.
+    with TemporaryDirectory() as name, up(Path(name), *ports()) as process:
+        deadline = time.monotonic() + 30
+        while not list(Path(name).glob(moment)):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.001)
+        while process.poll() is None:
+            assert time.monotonic() < deadline
+            process.send_signal(number)
+            time.sleep(0.05)
+        _, err = process.communicate(timeout=5)
+        assert "Traceback" not in err
+        assert process.returncode == 0
+        assert list((Path(name) / "tmp").iterdir()) == []
