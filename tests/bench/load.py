@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import shutil
@@ -81,7 +82,7 @@ def wrk(
     body_path.write_bytes(body)
     lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in (headers or {}).items())
     script_path.write_text(_SCRIPT.format(body=body_path, headers=lines), encoding="utf-8")
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "-s", str(script_path), url]
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{math.ceil(seconds)}s", "-s", str(script_path), url]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^(\d+) (\d+) (\d+) (\d+)$", run.stdout, re.MULTILINE)
     if run.returncode or not found:
