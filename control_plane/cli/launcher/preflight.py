@@ -139,24 +139,28 @@ def claimed(data_dir: Path) -> Iterator[Path]:
     """
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (data_dir / "lock").open("a+", encoding="ascii")
+        # Unbuffered: where the disk is full, closing must not fail once more.
+        lock = (data_dir / "lock").open("ab+", buffering=0)
     except OSError as error:
-        reason = (error.strerror or "unusable").lower()
-        raise CommandFailed(
-            f"cannot write to {data_dir} ({reason}); choose another with --data-dir"
-        ) from None
+        raise _not_writable(data_dir, error) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            holder = lock.read(16).strip()
+            holder = lock.read(16).decode(errors="replace").strip()
             raise CommandFailed(
                 f"{data_dir} is in use by another outrigger (process {holder or 'unknown'}); "
                 "stop it or choose another with --data-dir"
             ) from None
-        lock.seek(0)
-        lock.truncate()
-        lock.write(str(os.getpid()))
-        lock.flush()
+        try:
+            lock.truncate(0)
+            lock.write(str(os.getpid()).encode())
+        except OSError as error:
+            raise _not_writable(data_dir, error) from None
         yield data_dir
+
+
+def _not_writable(data_dir: Path, error: OSError) -> CommandFailed:
+    reason = (error.strerror or "unusable").lower()
+    return CommandFailed(f"cannot write to {data_dir} ({reason}); choose another with --data-dir")

@@ -163,3 +163,13 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
         claimed(tmp_path / "file" / "d"),
     ):
         pass
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """The folder can be made and its lock opened, but nothing can be written."""
+    (tmp_path / "lock").symlink_to("/dev/full")
+    with (
+        pytest.raises(CommandFailed, match="choose another with --data-dir"),
+        claimed(tmp_path),
+    ):
+        pass
