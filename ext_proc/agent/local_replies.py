@@ -67,6 +67,13 @@ REPLIES: Final = (
         400,
     ),
     LocalReply(
+        "response.code_details == 'http1.invalid_transfer_encoding'",
+        "bad-request",
+        "The request's Transfer-Encoding is not chunked.",
+        INVALID,
+        400,
+    ),
+    LocalReply(
         "response.code_details.contains('headers_too_large') || "
         "response.code_details.contains('too_many_headers') || response.code == 431",
         "headers-too-large",

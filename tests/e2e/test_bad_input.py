@@ -342,7 +342,15 @@ async def test_smuggled_framing_is_refused(
     """A request with doubtful framing never reaches the provider."""
     request = request_bytes("POST", CHAT, None, [JSON_TYPE, *rude.script(script).items(), *headers])
     answer = await ask(mesh.proxy_port, request + b"0\r\n\r\n", 3)
-    assert 400 <= answer.status < 600
+    refused(answer, 400)
+    assert rude.seen(script) == []
+
+
+@pytest.mark.parametrize("target", [CHAT, "/v1/files"])
+async def test_trace_is_refused(mesh: Mesh, rude: RudeProvider, script: str, target: str) -> None:
+    """A provider would answer with the headers that it got, and so with its own key."""
+    request = request_bytes("TRACE", target, None, list(rude.script(script).items()))
+    refused(await ask(mesh.proxy_port, request, 3), 405)
     assert rude.seen(script) == []
 
 

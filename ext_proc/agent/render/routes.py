@@ -1,7 +1,8 @@
 """Snapshots → Envoy's route table (pure).
 
-In order: one route for each id that the processor may name; a refusal of ids that Envoy does not know; the
-fail-open routes, which take what the processor has not decided; 404 for everything outside the API.
+In order: a refusal of TRACE; one route for each id that the processor may name; a refusal of ids that Envoy
+does not know; the fail-open routes, which take what the processor has not decided; 404 for everything outside
+the API.
 
 See https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto.
 """
@@ -60,7 +61,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
     host: Json = {
         "name": "api",
         "domains": ["*"],
-        "routes": [*decided.values(), _unknown_route(), *_undecided(current), _outside()],
+        "routes": [_trace(), *decided.values(), _unknown_route(), *_undecided(current), _outside()],
         "typed_per_filter_config": {EXT_PROC: _processing("BUFFERED")},
     }
     return {
@@ -211,6 +212,16 @@ def _conditions(policy: RetryPolicy) -> Json:
     if statuses:
         found["retriable_status_codes"] = statuses
     return found
+
+
+def _trace() -> Json:
+    """Refuse TRACE: a provider that knows it answers with the headers that it got, its own key among them."""
+    return {
+        "name": "trace",
+        "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "TRACE"}}]},
+        **_answer(405, "bad-request", "The method TRACE is not allowed.", "invalid_request_error"),
+        "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
+    }
 
 
 def _unknown_route() -> Json:
