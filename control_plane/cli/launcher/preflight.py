@@ -26,6 +26,8 @@ def check_ports(settings: LaunchSettings) -> None:
     Raises:
         CommandFailed: one is not, or `--bind` is no address of this machine.
     """
+    if not settings.bind.strip():
+        raise CommandFailed("--bind names no address; write for instance 127.0.0.1")
     wanted = [("--metrics-port", settings.bind, settings.metrics_port)]
     if settings.api_port is not None:
         wanted.insert(0, ("--api-port", settings.bind, settings.api_port))

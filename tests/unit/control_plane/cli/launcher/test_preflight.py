@@ -155,6 +155,12 @@ def test_a_data_folder_has_one_launcher(tmp_path: Path) -> None:
         pass
 
 
+def test_an_empty_bind_is_told(settings: LaunchSettings) -> None:
+    """Sockets would take it for every address."""
+    with pytest.raises(CommandFailed, match="--bind names no address"):
+        check_ports(replace(settings, bind=""))
+
+
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """The sentence names --data-dir."""
     (tmp_path / "file").touch()
