@@ -10,11 +10,11 @@ See https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_conn_man
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ext_proc.contract import headers
+from ext_proc.openai.errors import ErrorType, error_body
 
 Json = dict[str, Any]
 NO_BACKEND_ROUTE: Final = "no-backend"
@@ -30,14 +30,14 @@ class LocalReply:
     when: str
     reason: str
     message: str
-    type: str = "api_error"
+    type: ErrorType = ErrorType.SERVER
     status: int | None = None
 
 
 EXPRESSION_FILTER: Final = (
     "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter"
 )
-INVALID: Final = "invalid_request_error"
+INVALID: Final = ErrorType.INVALID_REQUEST
 REPLIES: Final = (
     LocalReply(
         "response.code_details == 'request_payload_too_large'",
@@ -84,15 +84,13 @@ REPLIES: Final = (
         f"response.code_details.startsWith('ext_proc') || xds.route_name == '{CLOSED_ROUTE}'",
         "processor-unavailable",
         "The sidecar's processor is not available, and this workload does not fail open.",
-        "service_unavailable_error",
-        503,
+        status=503,
     ),
     LocalReply(
         f"xds.route_name == '{NO_BACKEND_ROUTE}'",
         "no-backend",
         "No default Backend is configured for this request.",
-        "service_unavailable_error",
-        503,
+        status=503,
     ),
     LocalReply(
         "response.code_details == 'upstream_per_try_timeout' || "
@@ -100,8 +98,7 @@ REPLIES: Final = (
         "response.code_details.contains('per_try_idle_timeout')",
         "upstream-timeout",
         "The provider did not answer in time.",
-        "timeout_error",
-        504,
+        status=504,
     ),
     LocalReply(
         "response.code_details.contains('stream_idle_timeout') || "
@@ -109,7 +106,6 @@ REPLIES: Final = (
         "response.code_details.contains('request_header_timeout')",
         "idle-timeout",
         "Nothing was sent for too long.",
-        "timeout_error",
     ),
     LocalReply(
         "response.code_details.contains('connection_failure') || "
@@ -124,8 +120,7 @@ REPLIES: Final = (
         "response.code_details.contains('overload') || response.code_details.contains('maximum_')",
         "overloaded",
         "The sidecar has too much to do.",
-        "service_unavailable_error",
-        503,
+        status=503,
     ),
     LocalReply(
         "response.code_details.contains('protocol_error') || "
@@ -145,10 +140,9 @@ REPLIES: Final = (
 )
 
 
-def error_body(reason: str, message: str, kind: str) -> str:
-    """Return an error in OpenAI's shape, as JSON text."""
-    error = {"message": message, "type": kind, "param": None, "code": reason.replace("-", "_")}
-    return json.dumps({"error": error})
+def error_text(reason: str, message: str, kind: ErrorType) -> str:
+    """Return an error in OpenAI's shape, as JSON text. Its code is `reason`, written as codes are."""
+    return error_body(message, kind, code=reason.replace("-", "_")).decode()
 
 
 def request_id_header() -> Json:
@@ -192,7 +186,7 @@ def _mapper(reply: LocalReply) -> Json:
         ],
         "body_format_override": {
             "content_type": "application/json",
-            "text_format_source": {"inline_string": error_body(reply.reason, reply.message, reply.type)},
+            "text_format_source": {"inline_string": error_text(reply.reason, reply.message, reply.type)},
         },
     }
     if reply.status is not None:

@@ -17,7 +17,7 @@ from ext_proc.agent.local_replies import (
     NO_BACKEND_ROUTE,
     UNKNOWN_PATH,
     UNKNOWN_PATH_MESSAGE,
-    error_body,
+    error_text,
     request_id_header,
 )
 from ext_proc.agent.render.durations import seconds
@@ -26,6 +26,7 @@ from ext_proc.contract import headers
 from ext_proc.contract.policies import RetryPolicy
 from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
 from ext_proc.contract.snapshot import Backend, Snapshot
+from ext_proc.openai.errors import ErrorType
 
 Json = dict[str, Any]
 TYPE: Final = "type.googleapis.com"
@@ -219,7 +220,7 @@ def _trace() -> Json:
     return {
         "name": "trace",
         "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "TRACE"}}]},
-        **_answer(405, "bad-request", "The method TRACE is not allowed.", "invalid_request_error"),
+        **_answer(405, "bad-request", "The method TRACE is not allowed.", ErrorType.INVALID_REQUEST),
         "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
     }
 
@@ -229,9 +230,7 @@ def _unknown_route() -> Json:
     return {
         "name": NO_ROUTE,
         "match": {"prefix": "/", "headers": [{"name": headers.ROUTE, "present_match": True}]},
-        **_answer(
-            503, NO_ROUTE, "The sidecar is taking over new policy: try again.", "service_unavailable_error"
-        ),
+        **_answer(503, NO_ROUTE, "The sidecar is taking over new policy: try again.", ErrorType.SERVER),
     }
 
 
@@ -239,14 +238,14 @@ def _outside() -> Json:
     return {
         "name": "outside",
         "match": {"prefix": "/"},
-        **_answer(404, UNKNOWN_PATH, UNKNOWN_PATH_MESSAGE, "invalid_request_error"),
+        **_answer(404, UNKNOWN_PATH, UNKNOWN_PATH_MESSAGE, ErrorType.INVALID_REQUEST),
         "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
     }
 
 
-def _answer(status: int, reason: str, message: str, kind: str) -> Json:
+def _answer(status: int, reason: str, message: str, kind: ErrorType) -> Json:
     return {
-        "direct_response": {"status": status, "body": {"inline_string": error_body(reason, message, kind)}},
+        "direct_response": {"status": status, "body": {"inline_string": error_text(reason, message, kind)}},
         "response_headers_to_add": [
             _header("content-type", "application/json"),
             _header(headers.ERROR, reason),
