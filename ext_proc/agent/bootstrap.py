@@ -39,7 +39,7 @@ def render_bootstrap(settings: EnvoySettings) -> str:
         "proxy_port": settings.proxy_address.port,
         "agent_socket": str(settings.run_dir.agent_socket),
         "processor_endpoints": endpoints,
-        "forged_headers": forged_headers_regex(headers.PREFIX, headers.INBOUND),
+        "forged_headers": f"{forged_headers_regex(headers.PREFIX, headers.INBOUND)}|x[-_]envoy[-_].*",
         "local_replies": render_local_replies(),
     }
     # JSON is YAML: each value goes in as one flow node, whatever it holds.

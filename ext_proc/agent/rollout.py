@@ -26,6 +26,8 @@ PROCESSORS_LIMIT_S = 2.0
 # The first acknowledgement is what readiness waits for. Processors that never come must not hold it up for
 # ever: with `failOpen` there is service without them.
 FIRST_SERVICE_LIMIT_S = 20.0
+# A decision that a processor has just sent is still on its way into Envoy when it says that it is done.
+DECISIONS_ARRIVE_S = 0.5
 REFUSED_REMEMBERED = 1_000
 T = TypeVar("T")
 
@@ -126,6 +128,7 @@ class Rollout:
         self._in_service = False
         self._offered: Snapshot | None = None
         self._refused: dict[str, str] = {}
+        self._free_since: dict[str, float] = {}  # by version: when no processor held it any more
         self._wake = asyncio.Event()
         self._newer = asyncio.Event()  # set while something is offered
 
@@ -234,11 +237,7 @@ class Rollout:
         """Take from Envoy what no processor decides by any more, and renew secrets: routes first."""
         if not self._in_use:
             return
-        held = self._processors.held()
-        oldest = next(
-            (index for index, item in enumerate(self._in_use) if item.version in held), len(self._in_use) - 1
-        )
-        kept = self._in_use[oldest:]
+        kept = self._in_use[self._oldest_needed() :]
         wanted = self._render(kept)
         if wanted != self._discovery.current:
             clusters = self._discovery.current.only(CLUSTER_TYPE)
@@ -252,6 +251,22 @@ class Rollout:
         if len(self._in_use) > len(kept):
             self._in_use = kept
             self._acknowledge()
+
+    def _oldest_needed(self) -> int:
+        """Return the index of the oldest snapshot that some decision may still need."""
+        held = self._processors.held()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for index, item in enumerate(self._in_use[:-1]):
+            if item.version in held:
+                self._free_since.pop(item.version, None)
+                return index
+            waited = now - self._free_since.setdefault(item.version, now)
+            if waited < DECISIONS_ARRIVE_S:
+                loop.call_later(DECISIONS_ARRIVE_S - waited, self._wake.set)
+                return index
+            del self._free_since[item.version]
+        return len(self._in_use) - 1
 
     def _render(self, snapshots: Sequence[Snapshot]) -> ResourceSet:
         references = {

@@ -2,6 +2,7 @@
 
 The processor writes a struct under `NAMESPACE`; Envoy copies it into the access-log entry that it streams
 to the agent; the agent counts. So each request is counted once, even when the processor died under it.
+Envoy writes the response headers that say what became of a request from it, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 NAMESPACE: Final = "outrigger"
 
 MODEL: Final = "model"  # the Model's name; absent when no Model is configured by that name
+SHOWN_MODEL: Final = "shown_model"  # what x-outrigger-model says: MODEL, or the name that was asked for
 VERSION: Final = "version"
 BACKEND: Final = "backend"  # where it was sent first
 OPERATION: Final = "operation"  # chat | text_completion | embeddings (OTel gen_ai.operation.name)

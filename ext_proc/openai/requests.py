@@ -10,8 +10,6 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from ext_proc.openai.documents import InvalidDocument, decode, encode
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
@@ -111,7 +109,9 @@ def cache_key(tenant: str, model_version: str, request: Request) -> bytes:
     document = request.document.copy()
     for name in IRRELEVANT:
         document.pop(name, None)
-    scope = orjson.dumps((tenant, model_version, request.operation))
+    scope = f"{len(tenant)}:{tenant}{len(model_version)}:{model_version}{request.operation}".encode(
+        "utf-8", "surrogatepass"
+    )
     return hashlib.sha256(scope + encode(document, sort_keys=True)).digest()
 
 

@@ -33,7 +33,6 @@ class Route(PassingStage):
             exchange.loaded.route(backend, policy, CallShape.RAW),
             remove=_own_key(exchange),
             metadata=describe(exchange),
-            wants_response=False,
         )
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
@@ -55,6 +54,7 @@ class Route(PassingStage):
             body=encode(request.document) if exchange.changed else None,
             remove=_own_key(exchange),
             metadata=describe(exchange),
+            wants_response=exchange.wants_head or exchange.wants_body,
         )
 
 

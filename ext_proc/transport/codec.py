@@ -38,12 +38,13 @@ from ext_proc.exchange import (
     Pairs,
     Reason,
     RequestHead,
-    ResponsePlan,
     Value,
 )
 
 # The code_details of our own answers begin so; Envoy's local-reply rules leave them alone.
 DETAILS_PREFIX: Final = "outrigger_"
+# Answers up to this length are kept as messages for a while: a popular one is given many times a second.
+ANSWERED_AGAIN_BYTES: Final = 8192
 _OVERWRITE: Final = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 _DOUBLE: Final = struct.Struct("<d")
 _MAP_ENTRY: Final = Struct.DESCRIPTOR.fields_by_name["fields"].message_type
@@ -100,6 +101,22 @@ def _join_doubled(received: Iterable[HeaderValue]) -> tuple[dict[str, str], froz
 WANT_BODY: Final[bytes] = ProcessingResponse(request_headers=HeadersResponse()).SerializeToString()
 """Reply to request headers: go on and send the body (the filter's default mode)."""
 
+RESPONSE_HEADERS_SEEN: Final[bytes] = ProcessingResponse(
+    response_headers=HeadersResponse()
+).SerializeToString()
+"""Reply to response headers: go on, the body is not wanted."""
+
+WANT_RESPONSE_BODY: Final[bytes] = ProcessingResponse(
+    response_headers=HeadersResponse(),
+    mode_override=ProcessingMode(
+        request_header_mode=_SEND,
+        response_header_mode=_SEND,
+        request_body_mode=_BUFFERED,
+        response_body_mode=_BUFFERED,
+    ),
+).SerializeToString()
+"""Reply to response headers: go on, and send the whole body."""
+
 RESPONSE_BODY_SEEN: Final[bytes] = ProcessingResponse(response_body=BodyResponse()).SerializeToString()
 """Reply to a response body that nothing is to be said of."""
 
@@ -134,6 +151,10 @@ def answer(given: Answer) -> bytes:
     All but the body is made once; the body is put beside it as protobuf's wire format allows (fields of one
     message may come in any order, https://protobuf.dev/programming-guides/encoding/).
     """
+    return _answer_again(given) if len(given.body) <= ANSWERED_AGAIN_BYTES else _answer(given)
+
+
+def _answer(given: Answer) -> bytes:
     frame = _answer_frame(given.status, given.reason, given.headers)
     body = given.body
     length = _varint(len(body))
@@ -141,6 +162,9 @@ def answer(given: Answer) -> bytes:
     return b"".join(
         (_IMMEDIATE_TAG, _varint(inner), frame, _BODY_TAG, length, body, _metadata_field(given.metadata))
     )
+
+
+_answer_again = lru_cache(maxsize=256)(_answer)
 
 
 @lru_cache(maxsize=4096)
@@ -223,26 +247,6 @@ def _forward_on_body(forward: Forward) -> bytes:
 
 
 _forward_unchanged = lru_cache(maxsize=1024)(_forward_on_body)
-
-
-@lru_cache(maxsize=1024)
-def response_headers_seen(plan: ResponsePlan) -> bytes:
-    """Reply to response headers: set ours, and say whether the body is wanted whole."""
-    message = ProcessingResponse(
-        response_headers=HeadersResponse(
-            response=CommonResponse(header_mutation=HeaderMutation(set_headers=_options(plan.headers)))
-        )
-    )
-    if plan.read_body:
-        message.mode_override.CopyFrom(
-            ProcessingMode(
-                request_header_mode=_SEND,
-                response_header_mode=_SEND,
-                request_body_mode=_BUFFERED,
-                response_body_mode=_BUFFERED,
-            )
-        )
-    return _serialise(message)
 
 
 def _serialise(message: ProcessingResponse) -> bytes:

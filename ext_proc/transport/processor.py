@@ -91,10 +91,12 @@ class ExternalProcessor:
     async def _on_request_body(self, exchange: Exchange, body: bytes) -> tuple[bytes, bool]:
         decision = await self._pipeline.request_body(exchange, body)
         if isinstance(decision, Forward):
-            return codec.forward_on_body(decision), True
+            # A stream that is closed in order tells Envoy to go on without us.
+            return codec.forward_on_body(decision), decision.wants_response
         return codec.answer(decision), False
 
     def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> bytes:
         self._pipeline.routed(exchange)
         status, headers = codec.response_head(message.response_headers)
-        return codec.response_headers_seen(self._pipeline.response_head(exchange, status, headers))
+        wanted = self._pipeline.response_head(exchange, status, headers)
+        return codec.WANT_RESPONSE_BODY if wanted else codec.RESPONSE_HEADERS_SEEN

@@ -22,7 +22,7 @@ from ext_proc.agent.local_replies import (
 )
 from ext_proc.agent.render.durations import seconds
 from ext_proc.agent.render.endpoint import endpoint_of
-from ext_proc.contract import headers
+from ext_proc.contract import headers, telemetry
 from ext_proc.contract.policies import RetryPolicy
 from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
 from ext_proc.contract.snapshot import Backend, Snapshot
@@ -38,7 +38,11 @@ NOWHERE: Final = "outrigger_nowhere"
 # How the names of the routes begin that take what the processor has not decided.
 UNDECIDED: Final = "undecided"
 BODY_LIMIT: Final = 32 * 1024 * 1024
+COMPLETION_PATHS: Final = "/v1/(?:chat/)?completions/?"
 PARSED_PATHS: Final = "/v1/(?:chat/completions|completions|embeddings)/?"
+FILTER_ON: Final[Json] = {"@type": f"{TYPE}/envoy.config.route.v3.FilterConfig", "config": {}}
+# Filters of the bootstrap that read token numbers out of answers, off but where a route says otherwise.
+TOKEN_FILTERS: Final = ("envoy.filters.http.json_to_metadata", "envoy.filters.http.sse_to_metadata")
 CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
 RAW_IDLE_MS: Final = 300_000
 NO_ROUTE: Final = "no-route"
@@ -70,8 +74,26 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "name": ROUTES_NAME,
         "virtual_hosts": [host],
         # The upstream filters keep our id from providers, and so from Envoy's own way to set it.
-        "response_headers_to_add": [request_id_header()],
+        "response_headers_to_add": [request_id_header(), *_stamps()],
     }
+
+
+def _stamps() -> list[Json]:
+    """Return the response headers that say what became of a request, as the processor told by metadata.
+
+    So it need not be asked about the response; without its word they are left out.
+    """
+    return [
+        {
+            "header": {"key": name, "value": f"%DYNAMIC_METADATA({telemetry.NAMESPACE}:{field})%"},
+            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        }
+        for name, field in (
+            (headers.MODEL, telemetry.SHOWN_MODEL),
+            (headers.VERSION, telemetry.VERSION),
+            (headers.CACHE, telemetry.CACHE),
+        )
+    ]
 
 
 def _processing(body: str) -> Json:
@@ -260,25 +282,29 @@ def _undecided(snapshot: Snapshot) -> list[Json]:
     """
     backend = snapshot.backends.get(snapshot.default_backend) if snapshot.default_backend else None
     routes: list[Json] = []
-    for parsed in (True, False):
+    for paths in (COMPLETION_PATHS, PARSED_PATHS, None):
         if not snapshot.fail_open:
-            found = [_nowhere(CLOSED_ROUTE, parsed)]
+            found = [_nowhere(CLOSED_ROUTE, paths)]
         elif backend is None or backend.protocol == "azure-openai":
-            found = [_nowhere(NO_BACKEND_ROUTE, parsed)]
+            found = [_nowhere(NO_BACKEND_ROUTE, paths)]
         else:
-            found = _fail_open(backend, parsed)
+            found = _fail_open(backend, paths)
         # Where a body is to be held, all of it that comes before the processor's word counts against the
         # limit; where not, Envoy stops reading instead.
-        body = "BUFFERED" if parsed else "NONE"
-        routes += [{**route, "typed_per_filter_config": {EXT_PROC: _processing(body)}} for route in found]
+        filters = {EXT_PROC: _processing("NONE" if paths is None else "BUFFERED")}
+        if paths is COMPLETION_PATHS:
+            # An embeddings answer is a page of numbers: too much to parse on the thread of all traffic.
+            filters |= dict.fromkeys(TOKEN_FILTERS, FILTER_ON)
+        routes += [{**route, "typed_per_filter_config": filters} for route in found]
     return routes
 
 
-def _undecided_match(parsed: bool) -> Json:
-    return {"safe_regex": {"regex": PARSED_PATHS}} if parsed else {"prefix": "/v1/"}
+def _undecided_match(paths: str | None) -> Json:
+    return {"prefix": "/v1/"} if paths is None else {"safe_regex": {"regex": paths}}
 
 
-def _fail_open(backend: Backend, parsed: bool) -> list[Json]:
+def _fail_open(backend: Backend, paths: str | None) -> list[Json]:
+    parsed = paths is not None
     shape = CallShape.STREAM if parsed else CallShape.RAW
     route: Json = {
         "route": {
@@ -289,7 +315,7 @@ def _fail_open(backend: Backend, parsed: bool) -> list[Json]:
         **_parsed(parsed),
     }
     name = UNDECIDED if parsed else f"{UNDECIDED}-raw"
-    match = _undecided_match(parsed)
+    match = _undecided_match(paths)
     # A Consumer's key never leaves the mesh.
     without_key = [
         {
@@ -315,9 +341,9 @@ def _undecided_retry(backend: Backend, shape: CallShape) -> Json:
     return retry
 
 
-def _nowhere(name: str, parsed: bool) -> Json:
-    route: Json = {"name": name, "match": _undecided_match(parsed), "route": {"cluster": NOWHERE}}
-    if parsed:
+def _nowhere(name: str, paths: str | None) -> Json:
+    route: Json = {"name": name, "match": _undecided_match(paths), "route": {"cluster": NOWHERE}}
+    if paths is not None:
         route["request_body_buffer_limit"] = BODY_LIMIT
     return route
 

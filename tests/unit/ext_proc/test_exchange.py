@@ -12,7 +12,11 @@ def test_the_access_log_learns_names_of_ours_only() -> None:
     """A model that nobody configured is no label."""
     opened = exchange(document={**HELLO, "model": "invented", "stream": True})
     opened.asked_model = "invented"
-    assert dict(describe(opened)) == {"operation": "chat", "cache": "bypass", "stream": True}
+    unknown = {"operation": "chat", "cache": "bypass", "stream": True}
+    assert dict(describe(opened)) == {**unknown, "shown_model": "invented"}
+    for unreadable in ("モデル", "a\x1bb", "x" * 300):
+        opened.asked_model = unreadable
+        assert dict(describe(opened)) == unknown
     opened.model = snapshot().models["m"]
     opened.version = opened.model.versions[0]
     opened.backend = snapshot().backends["b"]
@@ -23,6 +27,7 @@ def test_the_access_log_learns_names_of_ours_only() -> None:
         "cache": "miss",
         "stream": True,
         "model": "m",
+        "shown_model": "m",
         "version": "v1",
         "backend": "b",
         "tier": "gold",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, RequestHead
+from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, RequestHead
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
 from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline, announced
@@ -28,8 +28,9 @@ class Recorder(PassingStage):
         self.seen: list[str] = []
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
-        """Forward."""
+        """Forward, and ask for the answer."""
         self.seen.append("request")
+        exchange.wants_body = True
         return Forward("route")
 
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
@@ -63,7 +64,7 @@ async def test_an_exchange_from_begin_to_end() -> None:
     pipeline, exchange, _ = opened(head(), stage)
     assert await pipeline.request_head(exchange) is None
     assert await pipeline.request_body(exchange, BODY) == Forward("route")
-    assert pipeline.response_head(exchange, 200, JSON).read_body
+    assert pipeline.response_head(exchange, 200, JSON)
     assert dict(pipeline.response_body(exchange, ANSWER)) == {"input_tokens": 3.0, "output_tokens": 4.0}
     pipeline.end(exchange)
     assert stage.seen == ["request", "response 200", "end"]
@@ -111,18 +112,20 @@ async def test_only_json_answers_are_read(status: int, headers: dict[str, str], 
     """Everything else costs no message."""
     pipeline, exchange, _ = opened(head(), Recorder())
     await pipeline.request_body(exchange, BODY)
-    assert pipeline.response_head(exchange, status, headers).read_body is read
+    assert pipeline.response_head(exchange, status, headers) is read
+    exchange.wants_body = False
+    assert not pipeline.response_head(exchange, status, headers)
 
 
-async def test_the_response_says_what_became_of_the_request() -> None:
-    """An invented model's name is echoed only when any client can read it."""
-    pipeline, exchange, _ = opened(head(), Recorder())
-    await pipeline.request_body(exchange, BODY)
-    exchange.cache_status = CacheStatus.MISS
-    exchange.asked_model = "モデル"
-    assert dict(pipeline.response_head(exchange, 200, JSON).headers) == {"x-outrigger-cache": "miss"}
-    exchange.asked_model = "other"
-    assert dict(pipeline.response_head(exchange, 200, JSON).headers)["x-outrigger-model"] == "other"
+async def test_the_tokens_of_embeddings_are_read_here() -> None:
+    """Envoy counts those of completions by itself."""
+    for path, document, wanted in (
+        ("/v1/embeddings", {"model": "m", "input": "a"}, True),
+        ("/v1/chat/completions", HELLO, False),
+    ):
+        pipeline, exchange, _ = opened(head(path=path), Refuser())
+        await pipeline.request_body(exchange, orjson.dumps(document))
+        assert exchange.wants_body is wanted
 
 
 async def test_an_exchange_keeps_its_snapshot_and_lets_go_once_routed() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ext_proc.exchange import ResponseHead
+from ext_proc.exchange import Exchange, ResponseHead
 from ext_proc.openai.ratelimits import RateLimitHint
-from ext_proc.stages.learn import Learn
+from ext_proc.stages.learn import ASK_AGAIN_S, Learn
 from tests.unit.ext_proc.exchanges import exchange
 
 
@@ -21,6 +21,25 @@ class Observed:
         self.hints.append((backend, hint))
 
 
+class Provider:
+    """A Backend behind the stage, on a clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.observed = Observed()
+        self.stage = Learn(self.observed, lambda: self.now)
+
+    async def call(self, headers: dict[str, str]) -> Exchange:
+        """Make one call that is answered with `headers`."""
+        opened = exchange()
+        opened.backend = opened.loaded.default_backend
+        assert await self.stage.on_request(opened) is None
+        if opened.wants_head:
+            opened.response = ResponseHead(200, headers)
+            self.stage.on_response_head(opened)
+        return opened
+
+
 @pytest.mark.parametrize(
     ("headers", "remaining"),
     [
@@ -31,10 +50,30 @@ class Observed:
 )
 async def test_quota_headers_are_passed_on(headers: dict[str, str], remaining: list[int | None]) -> None:
     """Only answers that carry any are told of."""
-    observed = Observed()
+    provider = Provider()
+    await provider.call(headers)
+    assert [hint.remaining_requests for _, hint in provider.observed.hints] == remaining
+    assert all(name == "b" for name, _ in provider.observed.hints)
+
+
+async def test_a_provider_that_says_something_is_listened_to_each_time() -> None:
+    """Every answer's headers are asked for."""
+    provider = Provider()
+    wanted = [(await provider.call({"x-ratelimit-limit-tokens": "1"})).wants_head for _ in range(3)]
+    assert wanted == [True, True, True]
+
+
+async def test_a_provider_that_says_nothing_is_asked_once_in_a_while() -> None:
+    """So that most calls need no message about their answer."""
+    provider = Provider()
+    wanted = [(await provider.call({})).wants_head for _ in range(3)]
+    provider.now += ASK_AGAIN_S
+    wanted.append((await provider.call({})).wants_head)
+    assert wanted == [True, False, False, True]
+
+
+async def test_a_request_without_a_backend_asks_nobody() -> None:
+    """It will not be answered by a provider."""
     opened = exchange()
-    opened.backend = opened.loaded.default_backend
-    opened.response = ResponseHead(200, headers)
-    Learn(observed, lambda: 0.0).on_response_head(opened)
-    assert [hint.remaining_requests for _, hint in observed.hints] == remaining
-    assert all(name == "b" for name, _ in observed.hints)
+    assert await Learn(Observed(), lambda: 0.0).on_request(opened) is None
+    assert not opened.wants_head

@@ -8,7 +8,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import HttpHeaders, Proces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.exchange import Answer, Forward, Reason, ResponsePlan
+from ext_proc.exchange import Answer, Forward, Reason
 from ext_proc.transport import codec
 
 
@@ -83,11 +83,11 @@ def test_a_changed_body_has_its_length_in_bytes() -> None:
 
 def test_forwarding_on_headers_asks_for_nothing_more() -> None:
     """Body modes are all restated: they have no 'unchanged'."""
-    mode = reply(codec.forward_on_headers(Forward("r", wants_response=False))).mode_override
+    mode = reply(codec.forward_on_headers(Forward("r"))).mode_override
     assert mode.response_header_mode == ProcessingMode.SKIP
     assert (mode.request_body_mode, mode.response_body_mode) == (ProcessingMode.NONE, ProcessingMode.NONE)
     assert codec.forward_on_headers(Forward("r")) != codec.forward_on_headers(
-        Forward("r", wants_response=False)
+        Forward("r", wants_response=True)
     )
 
 
@@ -104,11 +104,9 @@ def test_an_answer_is_marked_as_ours() -> None:
 
 def test_the_response_body_is_asked_for_only_when_wanted() -> None:
     """Without the override Envoy sends none."""
-    plan = ResponsePlan((("x-outrigger-cache", "miss"),), read_body=True)
-    message = reply(codec.response_headers_seen(plan))
+    message = reply(codec.WANT_RESPONSE_BODY)
     assert message.mode_override.response_body_mode == ProcessingMode.BUFFERED
-    assert set_headers(message.response_headers.response.header_mutation) == {"x-outrigger-cache": b"miss"}
-    assert not reply(codec.response_headers_seen(ResponsePlan((), False))).HasField("mode_override")
+    assert not reply(codec.RESPONSE_HEADERS_SEEN).HasField("mode_override")
 
 
 def test_a_response_body_stays_as_it_is() -> None:
