@@ -7,8 +7,9 @@ temporary folder behind, or end with another status. See https://docs.python.org
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Final
 
@@ -29,6 +30,16 @@ def hand_signals_to(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) ->
 
     for number in STOPPING:
         signal.signal(number, hand_over)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Keep signals back while the block runs; one that came acts as the block ends."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
 
 
 def ignore_signals() -> None:

@@ -26,7 +26,7 @@ from control_plane.cli.launcher.preflight import (
 )
 from control_plane.cli.launcher.screen import Screen, log_writer, warn
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
-from control_plane.cli.signals import hand_signals_to, ignore_signals
+from control_plane.cli.signals import hand_signals_to, ignore_signals, signals_held
 from control_plane.resources.demo import demo_yaml
 from control_plane.resources.documents import Documents, load_documents
 from control_plane.resources.problems import InvalidDocumentsError, Problem
@@ -96,21 +96,21 @@ def _told(notices: Sequence[Problem]) -> list[str]:
 @contextlib.contextmanager
 def _run_dir(wanted: Path | None) -> Iterator[Path]:
     """Yield the run folder with an empty `metrics` folder; a temporary one is removed afterwards."""
-    if wanted is not None:
-        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = wanted.absolute()
-    else:
-        made = Path(tempfile.mkdtemp(prefix="outrigger-"))
-        if len(str(made)) > MAX_RUN_DIR:
-            made.rmdir()
-            made = Path(tempfile.mkdtemp(prefix="outrigger-", dir="/tmp"))
-    try:
+    with contextlib.ExitStack() as afterwards:
+        if wanted is not None:
+            wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made = wanted.absolute()
+        else:
+            # A signal between the folder and the promise to remove it would leave it behind.
+            with signals_held():
+                made = Path(tempfile.mkdtemp(prefix="outrigger-"))
+                if len(str(made)) > MAX_RUN_DIR:
+                    made.rmdir()
+                    made = Path(tempfile.mkdtemp(prefix="outrigger-", dir="/tmp"))
+                afterwards.callback(shutil.rmtree, made, ignore_errors=True)
         shutil.rmtree(made / "metrics", ignore_errors=True)
         (made / "metrics").mkdir(mode=0o700)
         yield made
-    finally:
-        if wanted is None:
-            shutil.rmtree(made, ignore_errors=True)
 
 
 async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from control_plane.cli.signals import signals_held
+
 LEAVE = """
 leave_on_signals()
 try:
@@ -47,3 +49,16 @@ def test_a_signal_ends_it_with_status_0(program: str, number: signal.Signals) ->
         process.send_signal(number)
         rest, _ = process.communicate(timeout=20)
     assert (process.returncode, rest) == (0, "unwound\n")
+
+
+def test_a_signal_that_is_held_back_acts_at_the_end_of_the_block() -> None:
+    """What is made in the block is finished, and its removal promised, before the process leaves."""
+    seen: list[str] = []
+    before = signal.signal(signal.SIGHUP, lambda number, frame: seen.append("signal"))
+    try:
+        with signals_held():
+            signal.raise_signal(signal.SIGHUP)
+            seen.append("made")
+        assert seen == ["made", "signal"]
+    finally:
+        signal.signal(signal.SIGHUP, before)
