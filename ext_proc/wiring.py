@@ -37,7 +37,7 @@ from ext_proc.transport.subscriber import Subscriber
 
 STOP_GRACE_S = 2.0
 # Measured: with Python's own 700 the collector takes a tenth of the processor's time at full load.
-GC_THRESHOLDS = (10_000, 20, 50)
+GC_THRESHOLDS = (5_000, 10, 10)
 
 
 def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int) -> Sequence[Stage]:
