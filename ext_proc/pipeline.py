@@ -199,7 +199,10 @@ class Pipeline:
         )
 
     def routed(self, exchange: Exchange) -> None:
-        """Say that Envoy has acted on the decision: the snapshot's routes are no longer needed for it."""
+        """Let the snapshot go: the decision is made and told. Safe to call again.
+
+        The agent keeps a version's routes a little longer, for decisions that are still on their way.
+        """
         if exchange.holds_snapshot:
             exchange.holds_snapshot = False
             self._snapshots.release(exchange.loaded)

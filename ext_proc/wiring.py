@@ -36,7 +36,8 @@ from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
 
 STOP_GRACE_S = 2.0
-# Measured: with Python's own 700 the collector takes a tenth of the processor's time at full load.
+# Python's own first threshold, 700, costs a no-op processor that answers by itself about a tenth of its CPU.
+# Much higher ones let cycles of the gRPC library pile up: (10000, 20, 50) grew by 22 MB in 200,000 requests.
 GC_THRESHOLDS = (5_000, 10, 10)
 
 
