@@ -44,7 +44,7 @@ GC_THRESHOLDS = (5_000, 10, 10)
 def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
     return (
-        Identify(),
+        Identify(time.time),
         Catalog(started),
         Resolve(decisions),
         Assign(random.random),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter
+from pydantic import StringConstraints, TypeAdapter
 
 Protocol = Literal["openai", "azure-openai"]
 HttpVersion = Literal["auto", "1.1", "2"]
+Salt = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}){0,64}$")]
 Setting = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -106,6 +107,14 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerKey:
+    """Whose a key is. It counts until `expires_at_s` (seconds since the epoch; None: for ever)."""
+
+    consumer: str
+    expires_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyLayer:
     """One Policy as written: its target and only the fields it sets, flat (`cache.ttl_ms`: 1000).
 
@@ -124,8 +133,9 @@ class PolicyLayer:
 class Snapshot:
     """The whole policy of one workload.
 
-    `aliases` maps every alias to its Model's name. `consumer_keys` maps the SHA-256 (hex) of a Consumer
-    key to the Consumer's name. `default_backend` is where requests go that the processor cannot place.
+    `aliases` maps every alias to its Model's name. `consumer_keys` maps the digest of a Consumer key
+    (`keys.key_digest` with `key_salt`) to whose it is. `default_backend` is where requests go that the
+    processor cannot place.
     """
 
     version: str
@@ -138,7 +148,8 @@ class Snapshot:
     aliases: Mapping[str, str] = field(default_factory=dict)
     tiers: Mapping[str, Tier] = field(default_factory=dict)
     consumers: Mapping[str, Consumer] = field(default_factory=dict)
-    consumer_keys: Mapping[str, str] = field(default_factory=dict)
+    consumer_keys: Mapping[str, ConsumerKey] = field(default_factory=dict)
+    key_salt: Salt = ""
     policies: tuple[PolicyLayer, ...] = ()
 
 
@@ -159,10 +170,25 @@ def decode(content: bytes) -> Snapshot:
     return _ADAPTER.validate_json(content)
 
 
+def encode_content(snapshot: Snapshot) -> bytes:
+    """Return the wire form of what `snapshot` says, without version, revision and the workload's name.
+
+    Workloads that are to obey the same, and revisions that change nothing, have the same bytes.
+    """
+    return encode(replace(snapshot, version="", revision=0, workload=""))
+
+
 def content_version(snapshot: Snapshot) -> str:
     """Return the version that this content should carry: `r<revision>-<digest>`.
 
-    Two snapshots with the same content and revision have the same version, whoever compiles them.
+    Two snapshots with the same content and revision have the same version, whoever compiles them and for
+    whichever workload.
     """
-    blank = _ADAPTER.dump_json(snapshot, exclude={"version"})
-    return f"r{snapshot.revision}-{hashlib.sha256(blank).hexdigest()[:12]}"
+    digest = hashlib.sha256(encode_content(snapshot)).hexdigest()[:16]
+    return f"r{snapshot.revision}-{digest}"
+
+
+def content_digest(version: str) -> str:
+    """Return the part of `version` that stands for the content; of another form, all of it."""
+    revision, dash, digest = version.partition("-")
+    return digest if dash and revision.startswith("r") and revision[1:].isdecimal() else version

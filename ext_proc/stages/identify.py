@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from ext_proc.contract.headers import CONSUMER_KEY_PREFIX, CREDENTIALS
+from ext_proc.contract.keys import key_digest
+from ext_proc.contract.snapshot import Consumer, Snapshot
 from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
@@ -27,10 +29,17 @@ _IDENTITY_HEADERS = frozenset(CREDENTIALS)
 
 
 class Identify(PassingStage):
-    """Fills in `consumer`, `tenant` and `tier` from the request's headers."""
+    """Fills in `consumer`, `tenant` and `tier` from the request's headers.
+
+    Args:
+        now: the wall clock, in seconds since the epoch; keys expire by it.
+    """
 
     name = "identify"
     reasons = frozenset((Reason.CONSUMER_REQUIRED, Reason.DOUBLED_IDENTITY, Reason.UNKNOWN_KEY))
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
 
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Refuse doubled identity headers and unknown Consumer keys; say who is calling otherwise."""
@@ -43,8 +52,7 @@ class Identify(PassingStage):
             )
         key = presented_key(head.headers)
         if key.startswith(CONSUMER_KEY_PREFIX):
-            name = snapshot.consumer_keys.get(_sha256(key))
-            consumer = snapshot.consumers.get(name) if name is not None else None
+            consumer = self._consumer(snapshot, key)
             if consumer is None:
                 return refuse(
                     401,
@@ -68,6 +76,12 @@ class Identify(PassingStage):
             return require_consumer(exchange, "")
         return None
 
+    def _consumer(self, snapshot: Snapshot, key: str) -> Consumer | None:
+        known = snapshot.consumer_keys.get(_key_digest(key, snapshot.key_salt))
+        if known is None or (known.expires_at_s is not None and self._now() >= known.expires_at_s):
+            return None
+        return snapshot.consumers.get(known.consumer)
+
 
 def presented_key(headers: Mapping[str, str]) -> str:
     """Return the credential that the caller sent, without its scheme when that is Bearer; "" without one.
@@ -81,6 +95,9 @@ def presented_key(headers: Mapping[str, str]) -> str:
     if not key or api_key.startswith(CONSUMER_KEY_PREFIX):
         return api_key or key
     return f"{key}\0{api_key}" if api_key else key
+
+
+_key_digest = lru_cache(maxsize=4096)(key_digest)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ import pytest
 from ext_proc.contract.snapshot import (
     Backend,
     Consumer,
+    ConsumerKey,
     CredentialRef,
     Degrade,
     Model,
@@ -16,9 +17,11 @@ from ext_proc.contract.snapshot import (
     Snapshot,
     Tier,
     Version,
+    content_digest,
     content_version,
     decode,
     encode,
+    encode_content,
 )
 
 FULL = Snapshot(
@@ -31,7 +34,8 @@ FULL = Snapshot(
     aliases={"fast": "m"},
     tiers={"gold": Tier("gold", {"x-outrigger-tier": "gold"}, 10)},
     consumers={"team": Consumer("team", "t", "gold")},
-    consumer_keys={"00": "team"},
+    consumer_keys={"00": ConsumerKey("team"), "01": ConsumerKey("team", 1.5)},
+    key_salt="00ff",
     policies=(PolicyLayer("p", settings={"retry.retry_on": ("429",), "parameters.top_p.max": 0.5}),),
 )
 
@@ -48,10 +52,34 @@ def test_what_is_no_snapshot_is_refused(content: bytes) -> None:
         decode(content)
 
 
+@pytest.mark.parametrize("salt", ["0", "xy", "00" * 65])
+def test_a_salt_that_no_digest_can_be_made_with_is_refused(salt: str) -> None:
+    """So the processor never meets one."""
+    with pytest.raises(ValueError, match="key_salt"):
+        decode(encode(replace(FULL, key_salt=salt)))
+
+
 def test_the_version_follows_the_content() -> None:
-    """Equal content has an equal version whatever it was called; a change or a revision has another."""
+    """Equal content has an equal version, whatever it was called and whoever is to obey it."""
     version = content_version(FULL)
-    assert version == content_version(replace(FULL, version="other"))
+    assert version == content_version(replace(FULL, version="other", workload="other"))
     assert version.startswith("r3-")
     assert version != content_version(replace(FULL, fail_open=False))
-    assert version != content_version(replace(FULL, revision=4))
+
+
+def test_the_content_is_told_from_the_revision() -> None:
+    """A revision that changes nothing has another version, the same digest and the same bytes."""
+    later = replace(FULL, revision=4, version="r4", workload="other")
+    assert content_version(later) != content_version(FULL)
+    assert content_digest(content_version(later)) == content_digest(content_version(FULL))
+    assert encode_content(later) == encode_content(FULL)
+    assert decode(encode_content(FULL)) == replace(FULL, version="", revision=0, workload="")
+
+
+@pytest.mark.parametrize(
+    ("version", "digest"),
+    [("r12-abc", "abc"), ("abc", "abc"), ("", ""), ("x1-abc", "x1-abc"), ("r-a", "r-a")],
+)
+def test_a_version_of_another_form_stands_for_itself(version: str, digest: str) -> None:
+    """Nothing is cut off that may not be a revision."""
+    assert content_digest(version) == digest

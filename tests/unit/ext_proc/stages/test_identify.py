@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
+from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
 
-from ext_proc.contract.snapshot import Consumer, PolicyLayer, Tier
+from ext_proc.contract.keys import key_digest
+from ext_proc.contract.snapshot import Consumer, ConsumerKey, PolicyLayer, Tier
 from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.stages.identify import Identify, presented_key
 from tests.unit.ext_proc.exchanges import exchange, snapshot
 
 KEY = "ork_known"
+SALT = "5a17"
+NOW_S = 1_000_000.0
 POLICY = snapshot(
     consumers={"team": Consumer("team", "acme", "gold")},
-    consumer_keys={hashlib.sha256(KEY.encode()).hexdigest(): "team"},
+    consumer_keys={key_digest(KEY, SALT): ConsumerKey("team")},
+    key_salt=SALT,
     tiers={"free": Tier("free", {"x-outrigger-tier": "free"}), "gold": Tier("gold")},
 )
 
 
 async def identified(opened: Exchange) -> Answer | Forward | None:
     """Run the stage."""
-    return await Identify().on_head(opened)
+    return await Identify(lambda: NOW_S).on_head(opened)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +58,32 @@ async def test_an_unknown_consumer_key_is_401_and_not_echoed(key: str) -> None:
     error = orjson.loads(answer.body)["error"]
     assert error["code"] == "invalid_api_key"
     assert key not in error["message"] or key == "ork_"
+
+
+@pytest.mark.parametrize(
+    ("expires_at_s", "known"), [(None, True), (NOW_S + 1, True), (NOW_S, False), (NOW_S - 1, False)]
+)
+async def test_a_key_counts_until_it_expires(expires_at_s: float | None, known: bool) -> None:
+    """From that second on it is an unknown key, without a push."""
+    policy = snapshot(
+        consumers={"team": Consumer("team", "acme")},
+        consumer_keys={key_digest(KEY, SALT): ConsumerKey("team", expires_at_s)},
+        key_salt=SALT,
+    )
+    answer = await identified(exchange(policy, headers={"authorization": f"Bearer {KEY}"}))
+    assert (answer is None) is known
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"key_salt": "5a18"}, {"key_salt": ""}, {"consumers": {}}],
+    ids=["another salt", "no salt", "consumer gone"],
+)
+async def test_a_digest_alone_opens_nothing(changes: dict[str, Any]) -> None:
+    """Digests of another installation and keys whose Consumer is gone are unknown keys."""
+    answer = await identified(exchange(replace(POLICY, **changes), headers={"api-key": KEY}))
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.reason) == (401, Reason.UNKNOWN_KEY)
 
 
 async def test_doubled_identity_headers_are_refused() -> None:
