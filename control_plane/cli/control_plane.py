@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from control_plane.cli.failures import CommandFailed
-from control_plane.cli.options import LogLevel
+from control_plane.cli.options import DEFAULT_DATA_DIR, AdminToken, Database, LogLevel
 
 
 def control_plane(
@@ -18,31 +18,91 @@ def control_plane(
         list[Path] | None,
         typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
     ] = None,
-    api_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API.")] = 8080,
-    push_address: Annotated[
-        str, typer.Option(help="Where sidecars connect: unix:/PATH or HOST:PORT.", metavar="ADDR")
-    ] = "127.0.0.1:9900",
-    bind: Annotated[str, typer.Option(help="Address the API listens on.", metavar="ADDR")] = "127.0.0.1",
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for what is kept; no effect yet.")
+    api_port: Annotated[
+        int,
+        typer.Option(min=1, max=65535, metavar="PORT", envvar="OUTRIGGER_API_PORT", help="The API."),
+    ] = 8080,
+    push_port: Annotated[
+        int,
+        typer.Option(
+            min=1, max=65535, metavar="PORT", envvar="OUTRIGGER_PUSH_PORT", help="Where sidecars connect."
+        ),
+    ] = 9900,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            metavar="PORT",
+            envvar="OUTRIGGER_METRICS_PORT",
+            help="Metrics without a token; else they are on the API's port only.",
+        ),
     ] = None,
+    push_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR",
+            envvar="OUTRIGGER_PUSH_ADDRESS",
+            help="unix:/PATH or HOST:PORT, in the place of --bind and --push-port.",
+        ),
+    ] = None,
+    push_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="OUTRIGGER_PUSH_CERT", help="Certificate (PEM): push over TLS."),
+    ] = None,
+    push_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="OUTRIGGER_PUSH_KEY", help="Key of the certificate (PEM)."),
+    ] = None,
+    push_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="OUTRIGGER_PUSH_CLIENT_CA",
+            help="Sidecars must show a certificate of this authority (PEM).",
+        ),
+    ] = None,
+    bind: Annotated[
+        str,
+        typer.Option(metavar="ADDR", envvar="OUTRIGGER_BIND", help="Address that the ports listen on."),
+    ] = "127.0.0.1",
+    data_dir: Annotated[
+        Path, typer.Option(metavar="DIR", envvar="OUTRIGGER_DATA_DIR", help="What is kept over restarts.")
+    ] = DEFAULT_DATA_DIR,
+    database: Database = None,
+    admin_token: AdminToken = None,
     min_ready_sidecars: Annotated[
         int, typer.Option(min=0, help="How many sidecars must serve the current policy to be ready.")
     ] = 0,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.INFO,
+    demo: Annotated[bool, typer.Option("--demo", hidden=True)] = False,
     notices: Annotated[bool, typer.Option(hidden=True)] = True,
 ) -> None:
-    """Run the control plane. Files are read once, at start. SIGINT or SIGTERM ends it."""
+    """Run the control plane: the API, the push stream and the store of policy.
+
+    Files are applied at the start; what the API made besides is kept. The first start without an admin
+    token prints one, once. SIGINT or SIGTERM ends it.
+    """
     from control_plane.push.server import PushAddressError  # noqa: PLC0415 - keeps --help quick
     from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
-    from control_plane.settings import ControlPlaneSettings  # noqa: PLC0415
+    from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
     from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
+    if (push_cert is None) is not (push_key is None):
+        raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
+    if push_client_ca is not None and push_cert is None:
+        raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
     settings = ControlPlaneSettings(
         api_host=bind,
         api_port=api_port,
-        push_address=push_address,
+        push_address=push_address or _address(bind, push_port),
+        push_tls=PushTls(push_cert, push_key, push_client_ca) if push_cert and push_key else None,
+        metrics_port=metrics_port,
+        data_dir=data_dir.absolute(),
+        database=database or None,
+        admin_token=admin_token or None,
         files=tuple(files or ()),
+        demo=demo,
         min_ready_sidecars=min_ready_sidecars,
         log_level=log_level,
         show_notices=notices,
@@ -58,3 +118,7 @@ def control_plane(
         raise CommandFailed(
             f"cannot listen on {bind} port {api_port} ({reason}); choose another with --api-port or --bind"
         ) from None
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

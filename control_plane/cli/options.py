@@ -29,3 +29,19 @@ DataDir = Annotated[
     Path, typer.Option(metavar="DIR", help="What is kept over restarts; one mesh at a time may use it.")
 ]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Number of processors.")]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="OUTRIGGER_DATABASE",
+        help="Where policy is stored: postgresql://…; else SQLite in the data folder.",
+    ),
+]
+AdminToken = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN",
+        envvar="OUTRIGGER_ADMIN_TOKEN",
+        help="A token that is admin of the API (better by the variable: options show in ps).",
+    ),
+]
