@@ -1,0 +1,65 @@
+"""Why the registry refuses; what a document is refused for is `resources.problems.InvalidDocumentsError`.
+
+No message quotes a value, a key, a URL or SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from control_plane.resources.problems import Problem
+
+
+class RegistryError(Exception):
+    """Base of what this package raises; its text is a sentence for the user."""
+
+
+class NotFoundError(RegistryError):
+    """What was named does not exist. `target` is `Kind/name`, `revision 7`, `key k1`."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        super().__init__(f"{target} does not exist")
+
+
+class PreconditionError(RegistryError):
+    """The document is not in the state the caller counted on. `current` is its ETag, None when there is none."""
+
+    def __init__(self, target: str, current: str | None) -> None:
+        self.target = target
+        self.current = current
+        found = f"is at {current}" if current else "does not exist"
+        super().__init__(f"{target} {found}; read it again and repeat the change")
+
+
+class InUseError(RegistryError):
+    """What was to be deleted is named by others; `problems` has one entry for each place that names it."""
+
+    def __init__(self, target: str, problems: Iterable[Problem]) -> None:
+        self.target = target
+        self.problems = tuple(problems)
+        users = ", ".join(dict.fromkeys(problem.document for problem in self.problems))
+        super().__init__(f"{target} is in use by {users}; change or delete them first")
+
+
+class StoreUnavailableError(RegistryError):
+    """The database does not answer; nothing was changed. `reason` says why, without address or password."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the database cannot be used now ({reason}); nothing was changed")
+
+
+class StorageFullError(RegistryError):
+    """There is no room for the change; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__("the database's disk is full; nothing was changed, free some space and repeat")
+
+
+class StoreOpenError(RegistryError):
+    """The database cannot be used by this build or with this configuration; the text says what to do."""
+
+
+class SecretKeyError(RegistryError):
+    """The key that encrypts stored secrets is missing or wrong; the text says what to do."""

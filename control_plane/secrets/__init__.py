@@ -1,0 +1,1 @@
+"""Provider keys at rest: encryption of stored secrets, and where the key for it comes from."""
