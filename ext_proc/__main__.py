@@ -16,6 +16,7 @@ from ext_proc.settings import (
     ProcessorSettings,
     RunDir,
     SettingsError,
+    Transport,
 )
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -69,6 +70,13 @@ def _processor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser("processor", help=text, description=text)
     _folders(command)
     command.add_argument("--worker", type=_index, default=0, help="which processor this is, from 0")
+    command.add_argument(
+        "--transport",
+        type=Transport,
+        choices=list(Transport),
+        default=Transport.HTTP2,
+        help="who carries Envoy's messages",
+    )
     command.add_argument("--log-level", choices=LOG_LEVELS, default="info")
 
 
@@ -124,6 +132,7 @@ def _run(options: argparse.Namespace) -> int:
             run_dir=run_dir,
             data_dir=options.data_dir.absolute(),
             worker=options.worker,
+            transport=options.transport,
             log_level=options.log_level,
         )
         return run_processor(settings)

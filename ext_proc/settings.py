@@ -6,9 +6,17 @@ Frozen values; the command line (`ext_proc.__main__`) is the only way in. Knows 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 SOCKET_PATH_LIMIT = 107  # sockaddr_un.sun_path holds 108 bytes, the last one NUL
+
+
+class Transport(StrEnum):
+    """Who carries Envoy's messages: `http2` is our server made for that, `grpcio` the general one."""
+
+    HTTP2 = "http2"
+    GRPCIO = "grpcio"
 
 
 class SettingsError(ValueError):
@@ -79,6 +87,7 @@ class ProcessorSettings:
     run_dir: RunDir
     data_dir: Path
     worker: int = 0
+    transport: Transport = Transport.HTTP2
     log_level: str = "info"
 
 

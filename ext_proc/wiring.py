@@ -80,7 +80,10 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         holder.replace(last_good)
         on_snapshot(last_good)
     server = ProcessorServer(
-        ExternalProcessor(pipeline(holder), log), settings.run_dir.processor_socket(settings.worker)
+        ExternalProcessor(pipeline(holder), log),
+        settings.run_dir.processor_socket(settings.worker),
+        log,
+        settings.transport,
     )
     subscriber = Subscriber(
         f"unix:{settings.run_dir.agent_socket}",
@@ -103,7 +106,7 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
     try:
         await asyncio.wait((following, stopped, readied), return_when=asyncio.FIRST_COMPLETED)
         if readied.done():
-            await server.serve()
+            server.serve()
             await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
         if following.done():
             following.result()  # it ends only by failing

@@ -6,17 +6,18 @@ error, and Envoy then fails open or closed as it is told to.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-import grpc
 from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingRequest
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.exchange import Exchange, Forward
 from ext_proc.pipeline import NoSnapshot, Pipeline
 from ext_proc.transport import codec
+from ext_proc.transport.stream import Abort, Status, Stream
 
-SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
+SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
+METHOD: Final = f"/{SERVICE}/Process"
 
 
 class UnexpectedMessage(RuntimeError):
@@ -30,39 +31,38 @@ class ExternalProcessor:
         self._pipeline = pipeline
         self._log = log
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """Return what a grpc.aio server is given to serve this."""
-        method = grpc.stream_stream_rpc_method_handler(
-            self.process,
-            request_deserializer=codec.decode_request,
-            response_serializer=None,  # the codec returns bytes
-        )
-        return grpc.method_handlers_generic_handler(SERVICE, {"Process": method})
+    async def process(self, stream: Stream) -> None:
+        """Serve one HTTP request from its headers to its end.
 
-    async def process(self, _requests: object, context: Any) -> None:
-        """Serve one HTTP request from its headers to its end."""
+        Raises:
+            Abort: it cannot be decided; Envoy then fails open or closed as it is told to.
+        """
         try:
-            await self._converse(context)
+            await self._converse(stream)
         except NoSnapshot as error:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+            raise Abort(Status.UNAVAILABLE, str(error)) from None
         except Exception as error:
             # Whether such an exchange fails open is the policy's to say and Envoy's to do. A client that has
             # gone is no failure: that is a cancellation, which is no Exception.
             self._log.error("exchange failed in the processor", error=type(error).__name__, exc_info=True)
-            await context.abort(grpc.StatusCode.INTERNAL, "the processor failed on this exchange")
+            raise Abort(Status.INTERNAL, "the processor failed on this exchange") from None
 
-    async def _converse(self, context: Any) -> None:
+    async def _converse(self, stream: Stream) -> None:
         pipeline = self._pipeline
-        message = await context.read()
-        if message is grpc.aio.EOF or message.WhichOneof("request") != "request_headers":
+        first = await stream.read()
+        if first is None:
+            return
+        message = codec.decode_request(first)
+        if message.WhichOneof("request") != "request_headers":
             # Envoy has answered by itself before it asked (an upgrade, say) and only shows what it said: the
             # stream's end lets that pass.
             return
         exchange = pipeline.begin(codec.request_head(message.request_headers))
         try:
             reply, goes_on = await self._on_request_headers(exchange, message)
-            await context.write(reply)
-            while goes_on and (message := await context.read()) is not grpc.aio.EOF:
+            await stream.write(reply)
+            while goes_on and (received := await stream.read()) is not None:
+                message = codec.decode_request(received)
                 kind = message.WhichOneof("request")
                 if kind == "request_body":
                     reply, goes_on = await self._on_request_body(exchange, message.request_body.body)
@@ -73,7 +73,7 @@ class ExternalProcessor:
                     reply = codec.response_body_seen(metadata)
                 else:
                     raise UnexpectedMessage(f"Envoy sent {kind}, which this processor does not ask for")
-                await context.write(reply)
+                await stream.write(reply)
         finally:
             pipeline.end(exchange)
 

@@ -1,4 +1,4 @@
-"""The ext_proc service over real gRPC, a client in Envoy's place."""
+"""The ext_proc service over real gRPC, a client in Envoy's place; over each transport alike."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from ext_proc.contract.snapshot import PolicyLayer
 from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.pipeline import PassingStage, Pipeline
+from ext_proc.settings import Transport
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.transport.processor import ExternalProcessor
@@ -109,7 +110,7 @@ class Parking(PassingStage):
         self.ended.set()
 
 
-async def running(first: PassingStage | None = None) -> AsyncIterator[Running]:
+async def running(transport: Transport, first: PassingStage | None = None) -> AsyncIterator[Running]:
     """Serve the real stages (after `first`) on a socket of its own."""
     holder = SnapshotHolder()
     caching = PolicyLayer("p", settings={"cache.enabled": True})
@@ -118,7 +119,8 @@ async def running(first: PassingStage | None = None) -> AsyncIterator[Running]:
     pipeline = Pipeline((*([first] if first else []), *real), holder, Counted())
     with TemporaryDirectory(prefix="or-") as folder:
         socket = Path(folder) / "p.sock"
-        server = ProcessorServer(ExternalProcessor(pipeline, structlog.get_logger()), socket)
+        log = structlog.get_logger()
+        server = ProcessorServer(ExternalProcessor(pipeline, log), socket, log, transport)
         await server.start()
         options = (
             ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -129,10 +131,16 @@ async def running(first: PassingStage | None = None) -> AsyncIterator[Running]:
         await server.stop(0)
 
 
+@pytest.fixture(params=list(Transport))
+def transport(request: pytest.FixtureRequest) -> Transport:
+    """Each transport."""
+    return Transport(request.param)
+
+
 @pytest.fixture
-async def processor() -> AsyncIterator[Running]:
+async def processor(transport: Transport) -> AsyncIterator[Running]:
     """A served processor."""
-    async for served in running():
+    async for served in running(transport):
         yield served
 
 
@@ -176,16 +184,16 @@ async def test_what_envoy_answered_before_it_asked_is_let_pass(processor: Runnin
 
 
 async def test_a_whole_32_mib_body_fits(processor: Running) -> None:
-    """grpcio's own limit is raised."""
+    """One message may hold it."""
     text = "x" * (32 * 1024 * 1024 - 200)
     large = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": text}]})
     replies = await processor.call(REQUEST, ProcessingRequest(request_body=HttpBody(body=large)))
     assert replies[1].WhichOneof("response") == "request_body"
 
 
-async def test_a_fault_ends_the_stream_with_an_error() -> None:
+async def test_a_fault_ends_the_stream_with_an_error(transport: Transport) -> None:
     """So that Envoy fails open or closed; the exchange is closed and lets its snapshot go."""
-    async for processor in running(Trap()):
+    async for processor in running(transport, Trap()):
         with pytest.raises(grpc.aio.AioRpcError) as failed:
             await processor.call(REQUEST, BODY)
         assert failed.value.code() is grpc.StatusCode.INTERNAL
@@ -193,10 +201,10 @@ async def test_a_fault_ends_the_stream_with_an_error() -> None:
         assert processor.holder.current.held == 0
 
 
-async def test_a_client_that_goes_away_ends_a_parked_exchange() -> None:
+async def test_a_client_that_goes_away_ends_a_parked_exchange(transport: Transport) -> None:
     """The stage is cancelled, the exchange ends once."""
     stage = Parking()
-    async for processor in running(stage):
+    async for processor in running(transport, stage):
         stream = ExternalProcessorStub(processor.channel).Process()
         await stream.write(REQUEST)
         await stream.read()
@@ -228,6 +236,6 @@ async def test_health_follows_serve(processor: Running) -> None:
     stub = health_pb2_grpc.HealthStub(processor.channel)
     before = await stub.Check(health_pb2.HealthCheckRequest())
     assert before.status == health_pb2.HealthCheckResponse.NOT_SERVING
-    await processor.server.serve()
+    processor.server.serve()
     after = await stub.Check(health_pb2.HealthCheckRequest())
     assert after.status == health_pb2.HealthCheckResponse.SERVING
