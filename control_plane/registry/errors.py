@@ -23,7 +23,7 @@ class NotFoundError(RegistryError):
 
 
 class PreconditionError(RegistryError):
-    """The document is not in the state the caller counted on. `current` is its ETag, None when there is none."""
+    """The document is not as the caller counted on. `current` is its ETag, None when there is none."""
 
     def __init__(self, target: str, current: str | None) -> None:
         self.target = target

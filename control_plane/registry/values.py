@@ -47,7 +47,7 @@ class ChangeAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One field before and after, as JSON values; what is absent is None. `field`: `spec.versions[0].weight`."""
+    """A field (`spec.versions[0].weight`) before and after, as JSON values; what is absent is None."""
 
     field: str
     before: Any
@@ -107,8 +107,8 @@ class RevisionState(StrEnum):
 class Revision:
     """One change. `action` is apply, put, delete, rollback, key, secret or start.
 
-    `reason` says why it is halted. `changes` carries fields only where one revision is asked for. `detail` says what
-    a key or secret revision changed, in words that hold no value.
+    `reason` says why it is halted. `changes` carries fields only where one revision is asked for. `detail`
+    says what a key or secret revision changed, in words that hold no value.
     """
 
     revision: int
@@ -197,8 +197,8 @@ class SecretName:
 class Head:
     """Everything at one revision, immutable, in memory.
 
-    `stored` and `parsed` are sorted by kind and name. `consumer_keys` maps the keyed digest (hex) to what the data
-    plane knows of the key; `secrets` maps (name, key) to the value and never leaves but by the push stream.
+    `stored` and `parsed` are sorted by kind and name. `consumer_keys` maps the keyed digest (hex) to what the
+    data plane knows of the key; `secrets` maps (name, key) to the value and never leaves but by the push stream.
     """
 
     revision: int

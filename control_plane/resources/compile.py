@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from control_plane.resources.documents import Documents
 from control_plane.resources.kinds.backend import BackendSpec, Credentials
@@ -12,11 +14,19 @@ from ext_proc.contract import snapshot as contract
 from ext_proc.contract.policies import rank
 
 
-def compile_snapshot(documents: Documents, workload: str, revision: int) -> contract.Snapshot:
+def compile_snapshot(
+    documents: Documents,
+    workload: str,
+    revision: int,
+    *,
+    consumer_keys: Mapping[str, contract.ConsumerKey] = MappingProxyType({}),
+    key_salt: str = "",
+) -> contract.Snapshot:
     """Return what `workload` is to obey under `documents`.
 
     `revision` grows with every change; the version is derived from it and the content, so whoever compiles
-    the same thing gets the same version.
+    the same thing gets the same version. Of `consumer_keys` (by digest with `key_salt`) those of Consumers
+    that are no document are left out.
     """
     blank = contract.Snapshot(
         version="",
@@ -35,6 +45,10 @@ def compile_snapshot(documents: Documents, workload: str, revision: int) -> cont
             name: contract.Consumer(name, spec.tenant, spec.tier)
             for name, spec in documents.consumers.items()
         },
+        consumer_keys={
+            digest: key for digest, key in consumer_keys.items() if key.consumer in documents.consumers
+        },
+        key_salt=key_salt,
         policies=_policies(documents, workload),
     )
     return replace(blank, version=contract.content_version(blank))

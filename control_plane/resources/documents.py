@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -51,20 +51,33 @@ def check_documents(raws: Iterable[RawDocument]) -> Documents:
             is right by itself, so that one slip does not show as ten.
     """
     parsed, problems = parse_documents(raws)
-    problems += _duplicates(parsed)
-    if not problems:
-        problems += reference_problems(parsed)
-        problems += policy_problems(parsed)
+    problems += duplicates(parsed)
     if problems:
         raise InvalidDocumentsError(problems)
+    return assemble(parsed)
+
+
+def assemble(parsed: Sequence[Document]) -> Documents:
+    """Check documents, each right by itself and named once, against each other.
+
+    Of two that contradict each other the later one is blamed, so what is being changed stands last. The set
+    itself is sorted by name: it is the same in whatever order its documents were written.
+
+    Raises:
+        InvalidDocumentsError: with every problem found.
+    """
+    problems = [*reference_problems(parsed), *policy_problems(parsed)]
+    if problems:
+        raise InvalidDocumentsError(problems)
+    by_name = sorted(parsed, key=lambda document: document.name)
     return Documents(
-        backends=_of(parsed, BackendSpec),
-        models=_of(parsed, ModelSpec),
-        tiers=_of(parsed, TierSpec),
-        consumers=_of(parsed, ConsumerSpec),
-        policies=_of(parsed, PolicySpec),
-        releases=_of(parsed, ReleaseSpec),
-        pins=_of(parsed, PinSpec),
+        backends=_of(by_name, BackendSpec),
+        models=_of(by_name, ModelSpec),
+        tiers=_of(by_name, TierSpec),
+        consumers=_of(by_name, ConsumerSpec),
+        policies=_of(by_name, PolicySpec),
+        releases=_of(by_name, ReleaseSpec),
+        pins=_of(by_name, PinSpec),
         notices=tuple(notices(parsed)),
     )
 
@@ -82,7 +95,8 @@ def _of(parsed: Iterable[Document], kind: type[S]) -> dict[str, S]:
     return {document.name: document.spec for document in parsed if isinstance(document.spec, kind)}
 
 
-def _duplicates(parsed: Iterable[Document]) -> list[Problem]:
+def duplicates(parsed: Iterable[Document]) -> list[Problem]:
+    """Return a problem for each document whose kind and name an earlier one has."""
     seen: dict[str, Document] = {}
     problems: list[Problem] = []
     for document in parsed:

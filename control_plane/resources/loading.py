@@ -135,6 +135,9 @@ def _parse_json(text: str) -> Any:
         raise _Refused(f"is not JSON: {error.msg} in column {error.colno}", error.lineno) from None
     except RecursionError:
         raise _Refused("is nested too deeply") from None
+    except ValueError:
+        # Python reads no whole number of more than 4,300 digits.
+        raise _Refused("holds a number that is too long") from None
 
 
 def _parse_yaml(text: str, source: str) -> Iterator[RawDocument]:

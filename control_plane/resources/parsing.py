@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
@@ -18,6 +21,14 @@ from control_plane.resources.problems import Problem
 
 API_VERSION: Final = "outrigger.dev/v1alpha1"
 _ENVELOPE: Final = ("apiVersion", "kind", "metadata", "spec")
+STATUS: Final = "status"
+"""What an answer may carry beside the document; accepted and ignored, so that an answer can be sent back."""
+
+# More would help nobody, and hints cost time.
+MAX_PROBLEMS: Final = 1_000
+MAX_PROBLEMS_EACH: Final = 20
+_MAX_SHOWN: Final = 64
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 # pydantic's words where ours are plainer.
 _MESSAGES: Final = {
@@ -60,7 +71,12 @@ def field_text(path: FieldPath) -> str:
     """Return `path` as written in messages: `spec.versions[0].weight`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{json.dumps(part[:_MAX_SHOWN])}]"
     return text
 
 
@@ -69,25 +85,39 @@ def parse_documents(raws: Iterable[RawDocument]) -> tuple[list[Document], list[P
     documents: list[Document] = []
     problems: list[Problem] = []
     for position, raw in enumerate(raws, 1):
-        found = _parse(raw, position)
+        found = parse_document(raw, position)
         if isinstance(found, Document):
             documents.append(found)
         else:
-            problems.extend(found)
+            problems.extend(found[:MAX_PROBLEMS_EACH])
+        if len(problems) >= MAX_PROBLEMS:
+            problems.append(
+                Problem("", "", f"has {MAX_PROBLEMS} problems or more; the rest is not looked at")
+            )
+            break
     return documents, problems
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name nearest to `name`, None when none is near."""
+    folded = {candidate.replace("_", "").lower(): candidate for candidate in known}
+    wanted = name[:_MAX_SHOWN].replace("_", "").lower()
+    close = difflib.get_close_matches(wanted, list(folded), n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the known name nearest to `name`, or all of them when none is near."""
     names = list(known)
-    folded = {candidate.replace("_", "").lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(name.replace("_", "").lower(), list(folded), n=1, cutoff=0.6)
-    if close:
-        return f'did you mean "{folded[close[0]]}"?'
-    return f"known here: {', '.join(names)}"
+    found = near(name, names)
+    return f"known here: {', '.join(names)}" if found is None else f'did you mean "{found}"?'
 
 
-def _parse(raw: RawDocument, position: int) -> Document | list[Problem]:
+def parse_document(raw: RawDocument, position: int = 1) -> Document | list[Problem]:
+    """Check one document alone: the document, or everything that is wrong with it.
+
+    `position` names it in messages when it has no usable name.
+    """
     label = f"document {position}"
     value = raw.value
     if not isinstance(value, Mapping):
@@ -103,8 +133,8 @@ def _parse(raw: RawDocument, position: int) -> Document | list[Problem]:
 
     problems = [
         problem((str(key),), f"is no field of a document; {nearest(str(key), _ENVELOPE)}")
-        for key in value
-        if key not in _ENVELOPE
+        for key in islice(value, MAX_PROBLEMS_EACH)
+        if key not in _ENVELOPE and key != STATUS
     ]
     if value.get("apiVersion", API_VERSION) != API_VERSION:
         problems.append(problem(("apiVersion",), f"must be {API_VERSION}, or left out"))
@@ -131,7 +161,7 @@ def _check_metadata(kind: object, metadata: object) -> Iterable[tuple[FieldPath,
     if not isinstance(metadata, Mapping):
         yield (), "must be a mapping with name"
         return
-    for key in metadata:
+    for key in islice(metadata, MAX_PROBLEMS_EACH):
         if key != "name":
             yield (str(key),), f"is no field of metadata; {nearest(str(key), ('name',))}"
     name = metadata.get("name")
@@ -147,7 +177,7 @@ def _check_metadata(kind: object, metadata: object) -> Iterable[tuple[FieldPath,
 
 
 def _explain(error: ValidationError, spec: type[Spec]) -> Iterable[tuple[FieldPath, str]]:
-    found = error.errors(include_url=False, include_input=False)
+    found = error.errors(include_url=False)[:MAX_PROBLEMS_EACH]
     for item in found:
         path: FieldPath = tuple(item["loc"])
         kind = item["type"]
@@ -159,10 +189,16 @@ def _explain(error: ValidationError, spec: type[Spec]) -> Iterable[tuple[FieldPa
         elif kind == "value_error":
             yield path, str(item["ctx"]["error"])
         elif kind == "literal_error":
-            yield path, f"must be {item['ctx']['expected']}"
+            yield path, _literal_message(item["ctx"]["expected"], item["input"])
         else:
             message = _MESSAGES.get(kind) or item["msg"].replace("Input should", "must", 1)
             yield path, message[:1].lower() + message[1:]
+
+
+def _literal_message(expected: str, value: object) -> str:
+    # The value is compared, never quoted: it may be a secret pasted into the wrong field.
+    found = near(value, re.findall(r"'([^']*)'", expected)) if isinstance(value, str) else None
+    return f"must be {expected}" if found is None else f'must be {expected}; did you mean "{found}"?'
 
 
 def spec_name(spec: type[Spec], path: FieldPath) -> str:

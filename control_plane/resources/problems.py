@@ -21,8 +21,9 @@ class Problem:
     place: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return the wire form: document, field, message."""
-        return {"document": self.document, "field": self.field, "message": self.message}
+        """Return the wire form: document, field, message; lone surrogates, which no wire takes, escaped."""
+        texts = {"document": self.document, "field": self.field, "message": self.message}
+        return {key: text.encode("utf-8", "backslashreplace").decode() for key, text in texts.items()}
 
     def sentence(self) -> str:
         """Return one line for a terminal; what a file smuggles in as control characters is escaped."""

@@ -59,6 +59,18 @@ def parse_size_bytes(value: object) -> int:
     return round(Decimal(found[1]) * _BYTES[found[2]])
 
 
+def duration_text(milliseconds: int) -> str:
+    """Return `milliseconds` as written, in the largest unit that leaves no fraction: `24h`, `90s`."""
+    unit = next(unit for unit in ("h", "m", "s", "ms") if milliseconds % _MS[unit] == 0)
+    return f"{milliseconds // _MS[unit]}{unit}" if milliseconds else "0s"
+
+
+def size_text(size_bytes: int) -> str:
+    """Return `size_bytes` as written, in the largest binary unit that leaves no fraction: `64MiB`."""
+    unit = next(unit for unit in ("GiB", "MiB", "KiB", "B") if size_bytes % _BYTES[unit] == 0)
+    return f"{size_bytes // _BYTES[unit]}{unit}"
+
+
 def _above_zero(value: Any) -> Any:
     milliseconds = parse_duration_ms(value)
     if milliseconds < 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Final
 
 from control_plane.resources.kinds.backend import BackendSpec
 from control_plane.resources.kinds.consumer import ConsumerSpec
@@ -11,10 +12,13 @@ from control_plane.resources.kinds.model import ModelSpec
 from control_plane.resources.kinds.pin import PinSpec
 from control_plane.resources.kinds.release import ReleaseSpec
 from control_plane.resources.loading import FieldPath
-from control_plane.resources.parsing import Document
+from control_plane.resources.parsing import Document, near
 from control_plane.resources.problems import Problem
 
 Broken = Iterator[tuple[FieldPath, str]]
+
+# Comparing one name with thousands takes milliseconds.
+MAX_HINTS: Final = 20
 
 
 def reference_problems(documents: Sequence[Document]) -> list[Problem]:
@@ -36,14 +40,28 @@ def reference_problems(documents: Sequence[Document]) -> list[Problem]:
     return problems
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Known:
     names: Mapping[str, Set[str]]
     versions: Mapping[str, Set[str]]
+    hints_left: int = MAX_HINTS
 
     def missing(self, kind: str, name: str, path: FieldPath) -> Broken:
         if name not in self.names.get(kind, ()):
-            yield path, f'names the {kind} "{name}", which does not exist'
+            hint = self._hint(name, self.names.get(kind, ()))
+            yield path, f'names the {kind} "{name}", which does not exist{hint}'
+
+    def missing_version(self, model: str, name: str, path: FieldPath) -> Broken:
+        if name not in self.versions.get(model, {name}):
+            hint = self._hint(name, self.versions[model])
+            yield path, f'names the version "{name}", which the Model "{model}" does not have{hint}'
+
+    def _hint(self, name: str, known: Iterable[str]) -> str:
+        if not self.hints_left:
+            return ""
+        self.hints_left -= 1
+        found = near(name, sorted(known))
+        return "" if found is None else f'; did you mean "{found}"?'
 
 
 def _broken(document: Document, known: _Known) -> Broken:
@@ -54,9 +72,8 @@ def _broken(document: Document, known: _Known) -> Broken:
         yield from known.missing("Tier", spec.tier, ("tier",))
     elif isinstance(spec, ReleaseSpec):
         yield from known.missing("Model", spec.model, ("model",))
-        for field, name in (("from", spec.from_version), ("to", spec.to_version)):
-            if name not in known.versions.get(spec.model, {name}):
-                yield (field,), f'names the version "{name}", which the Model "{spec.model}" does not have'
+        yield from known.missing_version(spec.model, spec.from_version, ("from",))
+        yield from known.missing_version(spec.model, spec.to_version, ("to",))
     elif isinstance(spec, PinSpec):
         yield from known.missing("Model", spec.model, ("model",))
 

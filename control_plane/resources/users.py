@@ -1,0 +1,76 @@
+"""Who names whom: what stands in the way of a deletion (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from control_plane.resources.documents import Documents
+from control_plane.resources.loading import FieldPath
+from control_plane.resources.parsing import field_text
+from control_plane.resources.problems import Problem
+
+Place = tuple[str, FieldPath]
+"""The document that names another, and the field within its `spec`."""
+
+
+def users_of(documents: Documents, kind: str, name: str) -> tuple[Problem, ...]:
+    """Return a problem for each field of `documents` that names the document `kind` `name`.
+
+    Patterns of a Policy's target name nothing: they are allowed to match no document.
+    """
+    if kind == "Backend":
+        found = _users_of_backend(documents, name)
+    elif kind == "Model":
+        found = _users_of_model(documents, name)
+    elif kind == "Tier":
+        found = _users_of_tier(documents, name)
+    else:
+        return ()
+    return _problems(found, f'names the {kind} "{name}"')
+
+
+def users_of_secret(documents: Documents, name: str) -> tuple[Problem, ...]:
+    """Return a problem for each Backend whose credentials are the stored secret `name`."""
+    users = (
+        (f"Backend/{backend}", ("credentials", "secretRef", "name"))
+        for backend, spec in documents.backends.items()
+        if spec.credentials and spec.credentials.secret_ref and spec.credentials.secret_ref.name == name
+    )
+    return _problems(users, f'names the secret "{name}"')
+
+
+def _problems(places: Iterator[Place], message: str) -> tuple[Problem, ...]:
+    return tuple(Problem(document, field_text(("spec", *path)), message) for document, path in places)
+
+
+def _users_of_backend(documents: Documents, name: str) -> Iterator[Place]:
+    for model, spec in documents.models.items():
+        for index, version in enumerate(spec.versions):
+            if version.backend == name:
+                yield f"Model/{model}", ("versions", index, "backend")
+
+
+def _users_of_model(documents: Documents, name: str) -> Iterator[Place]:
+    for model, spec in documents.models.items():
+        for index, fallback in enumerate(spec.fallbacks):
+            if fallback == name:
+                yield f"Model/{model}", ("fallbacks", index)
+        for index, rule in enumerate(spec.degrade):
+            if rule.model == name:
+                yield f"Model/{model}", ("degrade", index, "model")
+    for release, release_spec in documents.releases.items():
+        if release_spec.model == name:
+            yield f"Release/{release}", ("model",)
+    for pin, pin_spec in documents.pins.items():
+        if pin_spec.model == name:
+            yield f"Pin/{pin}", ("model",)
+
+
+def _users_of_tier(documents: Documents, name: str) -> Iterator[Place]:
+    for model, spec in documents.models.items():
+        for index, rule in enumerate(spec.degrade):
+            if rule.tier == name:
+                yield f"Model/{model}", ("degrade", index, "tier")
+    for consumer, consumer_spec in documents.consumers.items():
+        if consumer_spec.tier == name:
+            yield f"Consumer/{consumer}", ("tier",)
