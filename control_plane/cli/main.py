@@ -1,77 +1,35 @@
-"""The entry point `outrigger`: the list of commands, exit statuses, and no traceback ever.
+"""The entry point `outrigger`: exit statuses, commands loaded when they are run, and no traceback ever.
 
-Status 0 is success, 1 a failure told in a sentence on stderr, 2 wrong usage.
+Status 0 is success, 1 a failure told in a sentence on stderr (or, for `diff`, differences), 2 wrong usage.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from control_plane.cli.commands import COMMANDS, Entry
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.signals import leave_on_signals
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One command: where its function is, its line in the list, and an example ("" when it shows its own).
-
-    One that `serves` runs until a signal ends it, which is its success.
-    """
-
-    target: str
-    summary: str
-    example: str = ""
-    serves: bool = False
-
-
-COMMANDS: Final[dict[str, Entry]] = {
-    "up": Entry(
-        "control_plane.cli.up:up",
-        "Run the whole mesh on this machine; without a file, a demo.",
-        "outrigger up -f policy.yaml --proxy-port 10000",
-        serves=True,
-    ),
-    "sidecar": Entry(
-        "control_plane.cli.sidecar:sidecar",
-        "Run one sidecar: agent, processors and Envoy.",
-        "outrigger sidecar --control-plane 10.0.0.5:9900 --workload checkout",
-        serves=True,
-    ),
-    "control-plane": Entry(
-        "control_plane.cli.control_plane:control_plane",
-        "Run the control plane: the API and the push stream.",
-        "outrigger control-plane -f policy.yaml --push-address 0.0.0.0:9900",
-        serves=True,
-    ),
-    "provider": Entry(
-        "control_plane.cli.provider:provider",
-        "Run the simulated provider, OpenAI-compatible and free.",
-        serves=True,
-    ),
-    "validate": Entry(
-        "control_plane.cli.validate:validate",
-        "Check documents without any server.",
-        "outrigger validate -f policy.yaml -o json",
-    ),
-}
+PACKAGE: Final = "control_plane.cli"
 
 
 class _NamedCommand(TyperCommand):
     """Stands for a command in the list; becomes the real one when it is run."""
 
     def __init__(self, name: str, entry: Entry) -> None:
-        super().__init__(name, help=entry.summary)
+        super().__init__(name, help=entry.summary, rich_help_panel=entry.panel)
         self._entry = entry
 
     def make_context(
@@ -85,27 +43,57 @@ class _NamedCommand(TyperCommand):
     def load(self) -> Command:
         """Return the real command."""
         module, _, function = self._entry.target.partition(":")
+        run = getattr(import_module(f"{PACKAGE}.{module}"), function)
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        epilog = f"Example: {self._entry.example}" if self._entry.example else None
-        app.command(self.name, epilog=epilog)(getattr(import_module(module), function))
+        app.command(self.name, help=paragraphs(run), epilog=_epilog(self._entry))(run)
         return typer.main.get_command(app)
 
 
 class _Commands(TyperGroup):
-    """The commands by name, each imported only when it is run, so that `--help` is quick."""
+    """Commands by name, each imported only when it is run, so that `--help` is quick."""
+
+    entries: Mapping[str, Entry] = COMMANDS
 
     def list_commands(self, ctx: Context) -> list[str]:
         """Return the names in the order of the table."""
-        return list(COMMANDS)
+        return list(self.entries)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """Return the command, or None when there is none of that name."""
-        entry = COMMANDS.get(cmd_name)
-        return _NamedCommand(cmd_name, entry) if entry else None
+        entry = self.entries.get(cmd_name)
+        if entry is None:
+            return None
+        return _NamedGroup(cmd_name, entry) if entry.commands else _NamedCommand(cmd_name, entry)
+
+
+class _NamedGroup(_Commands):
+    """The commands below another, such as `token create`."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(
+            name=name,
+            help=entry.summary,
+            epilog=_epilog(entry),
+            no_args_is_help=True,
+            rich_help_panel=entry.panel,
+        )
+        self.entries = entry.commands
+
+
+def _epilog(entry: Entry) -> str | None:
+    return f"Example: {entry.example}" if entry.example else None
+
+
+def paragraphs(function: Callable[..., Any]) -> str:
+    """Return a docstring with the lines of each paragraph joined: the terminal is as wide as it is."""
+    parts = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in parts)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - keeps --help quick
+
         typer.echo(f"outrigger {version('outrigger-llm')}")
         raise typer.Exit
 
@@ -120,9 +108,7 @@ def _root(
 
 def build() -> typer.Typer:
     """Return the application."""
-    app = typer.Typer(
-        cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-    )
+    app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
     app.callback(epilog="Example: outrigger up")(_root)
     return app
 
@@ -141,6 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build()(args=list(arguments) if arguments is not None else None, prog_name="outrigger")
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output (`| head`) has seen enough; Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except Exception as error:
         print(told(error), file=sys.stderr)
         sys.exit(1)

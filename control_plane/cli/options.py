@@ -45,3 +45,31 @@ AdminToken = Annotated[
         help="A token that is admin of the API (better by the variable: options show in ps).",
     ),
 ]
+
+
+class Output(StrEnum):
+    """How a result is printed: for people, as the API answers it, or as YAML."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
+
+Server = Annotated[
+    str, typer.Option("--server", metavar="URL", envvar="OUTRIGGER_SERVER", help="The control plane's API.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="File of the token; else OUTRIGGER_TOKEN holds it."),
+]
+Ca = Annotated[
+    Path | None,
+    typer.Option("--ca", metavar="FILE", help="Authority of the server's certificate (PEM)."),
+]
+Format = Annotated[Output, typer.Option("--output", "-o", help="How to print the result.")]
+Files = Annotated[
+    list[Path],
+    typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
+]

@@ -1,0 +1,199 @@
+"""Which columns a list has, and what stands in them (pure). Trusts no answer's form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from control_plane.cli.changes import short, written
+
+Item = Mapping[str, Any]
+Column = tuple[str, Callable[[Item], str]]
+
+
+def cells(plural: str, items: Sequence[Item]) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the columns of a list and its rows."""
+    columns = COLUMNS[plural]
+    return [name for name, _ in columns], [[cell(item) for _, cell in columns] for item in items]
+
+
+def at(path: str) -> Callable[[Item], str]:
+    """Return what reads the field at `path` (`spec.match.header`) as text, "" where it is not."""
+
+    def read(item: Item) -> str:
+        return _text(_value(item, path))
+
+    return read
+
+
+def moment(text: Any) -> str:
+    """Return an RFC 3339 time without its fraction."""
+    head, dot, rest = str(text or "").partition(".")
+    return head + (rest.lstrip("0123456789") if dot else "")
+
+
+def _value(item: Any, path: str) -> Any:
+    for part in path.split("."):
+        item = item.get(part) if isinstance(item, Mapping) else None
+    return item
+
+
+def _text(value: Any) -> str:
+    if value is None or value in ([], {}):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    if isinstance(value, Mapping) and not any(isinstance(one, list | dict) for one in value.values()):
+        return ", ".join(f"{name}={_text(one)}" for name, one in value.items())
+    return written(value)
+
+
+def _credentials(item: Item) -> str:
+    given = _value(item, "spec.credentials")
+    if not isinstance(given, Mapping):
+        return ""
+    if secret := given.get("secretRef"):
+        return f"secret {_value(secret, 'name')}/{_value(secret, 'key')}"
+    return " ".join(f"{kind} {_text(place)}" for kind, place in given.items())
+
+
+def _versions(item: Item) -> str:
+    versions = _value(item, "spec.versions")
+    known = [one for one in versions if isinstance(one, Mapping)] if isinstance(versions, list) else []
+    weights = [_number(one.get("weight", 100)) for one in known]
+    total = sum(weights) or 1.0
+    words = []
+    for one, weight in zip(known, weights, strict=True):
+        share = f" {100 * weight / total:.3g}%" if len(known) > 1 else ""
+        words.append(f"{one.get('name')}{share} → {one.get('backend')}")
+    return ", ".join(words)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _target(item: Item) -> str:
+    target = _value(item, "spec.target")
+    named = target if isinstance(target, Mapping) else {}
+    words = [f"{name}={_text(value)}" for name, value in named.items() if value != ["*"]]
+    return " ".join(words) or "all"
+
+
+def _set_fields(item: Item) -> str:
+    spec = _value(item, "spec")
+    return ", ".join(name for name in spec if name != "target") if isinstance(spec, Mapping) else ""
+
+
+def _changes(item: Item) -> str:
+    changes = item.get("changes")
+    told = short([one for one in changes if isinstance(one, Mapping)]) if isinstance(changes, list) else ""
+    back = item.get("rolledBackTo")
+    return f"{told} (back to {back})".strip() if back is not None else told
+
+
+def _state(item: Item) -> str:
+    state, reason = _text(item.get("state")), _text(item.get("reason"))
+    return f"{state}: {reason}" if reason else state
+
+
+def sidecar_state(item: Item) -> str:
+    """Return what a sidecar does with the policy, in a word."""
+    if not item.get("connected"):
+        return "disconnected"
+    if item.get("nack"):
+        return "refused"
+    return "in force" if item.get("inForce") else "waiting"
+
+
+def _when(name: str) -> Callable[[Item], str]:
+    return lambda item: moment(item.get(name))
+
+
+_NAME: Final[Column] = ("NAME", at("metadata.name"))
+COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
+    "backends": (
+        _NAME,
+        ("URL", at("spec.url")),
+        ("PROTOCOL", lambda item: _text(_value(item, "spec.protocol")) or "openai"),
+        ("CREDENTIALS", _credentials),
+        ("DEFAULT", at("spec.default")),
+    ),
+    "models": (
+        _NAME,
+        ("ALIASES", at("spec.aliases")),
+        ("VERSIONS", _versions),
+        ("FALLBACKS", at("spec.fallbacks")),
+    ),
+    "tiers": (
+        _NAME,
+        ("MATCH", at("spec.match.header")),
+        ("REQUESTS/MIN", at("spec.limits.requestsPerMinute")),
+        ("TOKENS/MIN", at("spec.limits.tokensPerMinute")),
+        ("CONCURRENCY", at("spec.limits.concurrency")),
+        ("PRIORITY", at("spec.priority")),
+    ),
+    "consumers": (_NAME, ("TENANT", at("spec.tenant")), ("TIER", at("spec.tier"))),
+    "policies": (_NAME, ("TARGET", _target), ("SETS", _set_fields)),
+    "releases": (
+        _NAME,
+        ("MODEL", at("spec.model")),
+        ("FROM", at("spec.from")),
+        ("TO", at("spec.to")),
+        ("STEPS", at("spec.steps")),
+        ("PHASE", at("status.phase")),
+    ),
+    "pins": (_NAME, ("MODEL", at("spec.model")), ("MATCH", at("spec.match")), ("ANSWER", at("spec.answer"))),
+    "revisions": (
+        ("REVISION", at("revision")),
+        ("AT", _when("at")),
+        ("ACTOR", at("actor")),
+        ("ACTION", at("action")),
+        ("STATE", _state),
+        ("CHANGES", _changes),
+    ),
+    "audit": (
+        ("ID", at("id")),
+        ("AT", _when("at")),
+        ("ACTOR", at("actor")),
+        ("ROLE", at("role")),
+        ("FROM", at("source")),
+        ("ACTION", at("action")),
+        ("TARGET", at("target")),
+        ("REVISION", at("revision")),
+        ("OUTCOME", at("outcome")),
+        ("DETAIL", at("detail")),
+    ),
+    "sidecars": (
+        ("SIDECAR", at("id")),
+        ("WORKLOAD", at("workload")),
+        ("STATE", sidecar_state),
+        ("PUSHED", at("pushed")),
+        ("ACKNOWLEDGED", at("acknowledged")),
+        ("ENVOY", at("envoy")),
+        ("BUILD", at("build")),
+        ("REFUSAL", at("nack")),
+    ),
+    "tokens": (
+        ("ID", at("id")),
+        ("NAME", at("name")),
+        ("ROLE", at("role")),
+        ("SCOPES", at("scopes")),
+        ("CREATED", _when("createdAt")),
+        ("EXPIRES", _when("expiresAt")),
+        ("REVOKED", _when("revokedAt")),
+    ),
+    "keys": (
+        ("ID", at("id")),
+        ("CONSUMER", at("consumer")),
+        ("KEY", lambda item: f"…{_text(item.get('hint'))}" if item.get("hint") else ""),
+        ("CREATED", _when("createdAt")),
+        ("EXPIRES", _when("expiresAt")),
+        ("REVOKED", _when("revokedAt")),
+    ),
+    "secrets": (("NAME", at("name")), ("KEYS", at("keys"))),
+    "fields": (("FIELD", at("field")), ("VALUE", at("value")), ("SET BY", at("policy"))),
+}
+"""By the list's name; `keys` and `fields` are those of one Consumer and of an explanation."""

@@ -1,0 +1,131 @@
+"""The table of commands: where each one's function is, its line in the list, and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+RUN: Final = "Run"
+POLICY: Final = "Policy"
+ACCESS: Final = "Access"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command, or with `commands` a group of them.
+
+    `target` is `module:function` below `control_plane.cli`; `example` is "" for a command that shows its
+    own. One that `serves` runs until a signal ends it, which is its success.
+    """
+
+    target: str
+    summary: str
+    example: str = ""
+    panel: str = RUN
+    serves: bool = False
+    commands: Mapping[str, Entry] = field(default_factory=dict)
+
+
+def _group(summary: str, example: str, **commands: Entry) -> Entry:
+    below = {name: replace(entry, panel="Commands") for name, entry in commands.items()}
+    return Entry("", summary, example, ACCESS, commands=below)
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "up": Entry(
+        "up:up",
+        "Run the whole mesh on this machine; without a file, a demo.",
+        "outrigger up -f policy.yaml --proxy-port 10000",
+        serves=True,
+    ),
+    "sidecar": Entry(
+        "sidecar:sidecar",
+        "Run one sidecar: agent, processors and Envoy.",
+        "outrigger sidecar --control-plane 10.0.0.5:9900 --workload checkout",
+        serves=True,
+    ),
+    "control-plane": Entry(
+        "control_plane:control_plane",
+        "Run the control plane: the API, the push stream, the store.",
+        "outrigger control-plane --database postgresql://policy@db/outrigger --bind 0.0.0.0",
+        serves=True,
+    ),
+    "provider": Entry(
+        "provider:provider",
+        "Run the simulated provider, OpenAI-compatible and free.",
+        serves=True,
+    ),
+    "validate": Entry(
+        "validate:validate",
+        "Check documents without any server.",
+        "outrigger validate -f policy.yaml -o json",
+        POLICY,
+    ),
+    "diff": Entry(
+        "apply:diff",
+        "Show what applying files would change.",
+        "outrigger diff -f policy.yaml",
+        POLICY,
+    ),
+    "apply": Entry(
+        "apply:apply",
+        "Create or replace the documents of files, all or nothing.",
+        "outrigger apply -f policy.yaml --wait",
+        POLICY,
+    ),
+    "get": Entry(
+        "get:get",
+        "List documents, or show one.",
+        "outrigger get models gpt-4o -o yaml",
+        POLICY,
+    ),
+    "delete": Entry("delete:delete", "Delete one document.", "outrigger delete models gpt-4o", POLICY),
+    "history": Entry(
+        "history:history",
+        "List revisions, or show what one of them changed.",
+        "outrigger history models gpt-4o; outrigger history --diff 12",
+        POLICY,
+    ),
+    "rollback": Entry("history:rollback", "Go back to an earlier revision.", "outrigger rollback 12", POLICY),
+    "explain": Entry(
+        "explain:explain",
+        "Show which Policy sets what for a request.",
+        "outrigger explain --model gpt-4o --tier gold --workload checkout",
+        POLICY,
+    ),
+    "status": Entry(
+        "status:status",
+        "Show every sidecar and the policy it serves.",
+        "outrigger status",
+        POLICY,
+    ),
+    "token": _group(
+        "Make and revoke tokens of the API.",
+        "outrigger token create --role viewer",
+        create=Entry(
+            "token:create", "Make a token.", "export OUTRIGGER_TOKEN=$(outrigger token create --role editor)"
+        ),
+        list=Entry("token:list_tokens", "List the tokens.", "outrigger token list"),
+        revoke=Entry("token:revoke", "Revoke a token.", "outrigger token revoke 3f9c2a"),
+    ),
+    "key": _group(
+        "Make, rotate and revoke keys of Consumers.",
+        "outrigger key create team-a",
+        create=Entry("key:create", "Make a key.", "outrigger key create team-a --expires 90d"),
+        list=Entry("key:list_keys", "List a Consumer's keys.", "outrigger key list team-a"),
+        rotate=Entry(
+            "key:rotate",
+            "Make a new key; the old one ends later.",
+            "outrigger key rotate team-a 3f9c2a --overlap 1h",
+        ),
+        revoke=Entry("key:revoke", "Revoke a key at once.", "outrigger key revoke team-a 3f9c2a"),
+    ),
+    "secret": _group(
+        "Store providers' keys, encrypted.",
+        "outrigger secret set openai api-key < key.txt",
+        set=Entry("secret:set_secret", "Store a value.", "outrigger secret set openai api-key < key.txt"),
+        list=Entry("secret:list_secrets", "List names and keys.", "outrigger secret list"),
+        delete=Entry("secret:delete", "Delete a secret.", "outrigger secret delete openai"),
+    ),
+}

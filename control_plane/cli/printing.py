@@ -1,0 +1,85 @@
+"""Where results go: stdout holds the result alone, stderr what is said about it.
+
+Wide tables fold on a terminal and stay whole elsewhere, so that `| grep` and `| awk` see every line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from control_plane.cli.client import Answer
+from control_plane.cli.options import Output
+from control_plane.cli.text import printable
+
+UNFOLDED: Final = 100_000
+STYLES: Final = {
+    "in force": "green",
+    "accepted": "green",
+    "waiting": "yellow",
+    "disconnected": "dim",
+    "refused": "bold red",
+    "halted": "bold red",
+    "ok": "green",
+    "–": "dim",
+}
+"""How a cell that holds just this word looks."""
+
+
+def console() -> Console:
+    """Return a console on stdout."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=UNFOLDED, color_system=None)
+
+
+def show(*lines: RenderableType) -> None:
+    """Print to stdout, as they are, text or tables."""
+    out = console()
+    for line in lines:
+        out.print(line, markup=False, highlight=False, soft_wrap=isinstance(line, str | Text))
+
+
+def say(*sentences: str) -> None:
+    """Print sentences to stderr, one a line."""
+    for sentence in sentences:
+        print(printable(sentence), file=sys.stderr, flush=True)
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a table: names in the first row, no frame, so that its lines can be copied."""
+    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for number, name in enumerate(columns):
+        made.add_column(name, overflow="fold", no_wrap=number == 0, style="cyan" if number == 0 else "")
+    for row in rows:
+        cells = [printable(cell) if cell else "–" for cell in row]
+        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))
+    return made
+
+
+def emit(answer: Answer, output: Output, text: Callable[[Answer], None]) -> None:
+    """Print an answer as `output` says: as it came, as YAML, or by `text`."""
+    if output is Output.TEXT:
+        text(answer)
+    elif output is Output.JSON:
+        write(answer.text)
+    elif answer.value is not None:
+        write(as_yaml(answer.value))
+
+
+def write(text: str) -> None:
+    """Write to stdout byte for byte; a missing end of line is added."""
+    if text:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+
+
+def as_yaml(value: Any) -> str:
+    """Return a value as YAML, its fields in their own order."""
+    import yaml  # noqa: PLC0415 - only for those who ask for it
+
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110))
