@@ -1,12 +1,12 @@
 """The registry: what a change of policy is, and the one writer of it.
 
-Words: a *revision* is one accepted change, numbered from 1; the *head* is the newest revision as the API shows
-and edits it; *in force* is the newest revision that no sidecar refused, which is what sidecars get; a revision
-that one refused is *halted*. Documents, Consumer keys, stored secrets and API tokens are kept by a `Store` (a
-Protocol of this package) and read from memory, so that reads go on while the database is gone.
+Words: a *revision* is one accepted change, numbered from 1; the *head* is the newest revision, as the API
+shows and edits it; *in force* is the newest revision that no sidecar refused, which is what sidecars get; a
+revision that one refused is *halted*. Documents, Consumer keys, stored secrets and API tokens are kept by a
+`Store` (a Protocol of this package) and read from memory, so that reads go on while the database is gone.
 
-Keys and secrets have no history: whatever revision of the documents is in force, the newest keys and secrets are,
-so that a revoked key stays revoked after a halt or a rollback.
+Keys and secrets have no history: whatever revision of the documents is in force, the newest keys and secrets
+are, so that a revoked key stays revoked after a halt or a rollback.
 
 Nothing here knows HTTP, sidecars, SQL or a cipher.
 """

@@ -1,14 +1,34 @@
-"""The one writer of policy: signatures first; see the package's docstring for the words."""
+"""The one door to policy: documents, keys, secrets, tokens and the audit."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
+from control_plane.registry.changes import versions_diff
+from control_plane.registry.errors import NotFoundError
+from control_plane.registry.keys import ConsumerKeys, revoke_keys_of
+from control_plane.registry.ledger import Change, Ledger, Log, audit_entry, printable
+from control_plane.registry.planning import (
+    Plan,
+    parse_all,
+    parse_one,
+    plan_change,
+    plan_delete,
+    plan_rollback,
+)
+from control_plane.registry.ports import DocumentVersion, Sealer, Store
+from control_plane.registry.preconditions import check_preconditions
+from control_plane.registry.state import documents_changed, refreshed
 from control_plane.registry.values import (
+    ITSELF,
     Actor,
     Applied,
     AuditEntry,
+    ChangeAction,
     ConsumerKeyInfo,
     DocumentChange,
     Head,
@@ -20,43 +40,89 @@ from control_plane.registry.values import (
     StoreStatus,
     TokenRow,
 )
+from control_plane.registry.vault import Vault
+from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import RawDocument
+
+POLL_S: Final = 1.0
+MAX_LISTED: Final = 500
+_NAMED_IN_AUDIT: Final = 20
 
 
 class Registry:
-    """Documents, keys, secrets and tokens: read from memory, changed in the database."""
+    """Reads come from memory and go on without a database; changes are transactions on the newest state.
+
+    Every change may raise `StoreUnavailableError` or `StorageFullError`; then nothing was changed. So may reads
+    of what is not in memory: revisions, diffs and the audit.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sealer: Sealer,
+        *,
+        now: Callable[[], datetime],
+        random_bytes: Callable[[int], bytes],
+        log: Log,
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._now = now
+        self._ledger = Ledger(store, sealer, now=now, random_bytes=random_bytes, log=log, poll_s=poll_s)
+        self._keys = ConsumerKeys(self._ledger, random_bytes)
+        self._vault = Vault(self._ledger, sealer)
+        self._sealer = sealer
 
     @property
     def head(self) -> Head:
         """The newest revision, halted or not: what the API shows and edits."""
-        raise NotImplementedError
+        return self._ledger.state.head
 
     @property
     def in_force(self) -> Head:
         """The newest revision that is not halted: what is pushed."""
-        raise NotImplementedError
+        return self._ledger.state.in_force
 
     def subscribe(self, listener: Callable[[Head], None]) -> None:
-        """Call `listener` on the event loop with each new head in force."""
-        raise NotImplementedError
+        """Call `listener` on the event loop with each new head in force; the first time in `open`."""
+        self._ledger.subscribe(listener)
 
     async def open(self) -> None:
-        """Migrate the database and load it."""
-        raise NotImplementedError
+        """Migrate the database, load it and follow what other replicas do.
+
+        Raises:
+            StoreUnavailableError, StorageFullError: the database cannot be used now.
+            StoreOpenError, SecretKeyError: it cannot be used like this; the text says what to do.
+        """
+        await self._ledger.open()
 
     async def close(self) -> None:
-        """Stop watching and let the database go."""
-        raise NotImplementedError
+        """Stop following and let the database go."""
+        await self._ledger.close()
 
     def status(self) -> StoreStatus:
         """Return whether the database answers."""
-        raise NotImplementedError
+        return self._ledger.status()
 
     async def apply(
         self, raws: Sequence[RawDocument], actor: Actor, *, dry_run: bool = False, action: str = "apply"
     ) -> Applied:
-        """Create or replace every document of `raws`, or none."""
-        raise NotImplementedError
+        """Create or replace every document of `raws`, or none. Without a difference there is no new revision.
+
+        Raises:
+            InvalidDocumentsError: a document is refused, or the set as a whole would be.
+        """
+        # Thousands of documents take a while to check; sidecars are served meanwhile.
+        written = await asyncio.to_thread(parse_all, raws)
+        if dry_run:
+            head = self.head
+            plan = await asyncio.to_thread(plan_change, head, written)
+            return Applied(head.revision, plan.changes, plan.warnings())
+        async with self._ledger.change() as change:
+            plan = await asyncio.to_thread(plan_change, change.state.head, written)
+            if plan.contents:
+                await self._commit(change, plan, actor, action)
+            revision = change.state.head.revision
+        return Applied(revision, plan.changes, plan.warnings())
 
     async def put(
         self,
@@ -68,89 +134,230 @@ class Registry:
         if_match: str | None = None,
         if_none_match: bool = False,
     ) -> Put:
-        """Create or replace one document."""
-        raise NotImplementedError
+        """Create or replace one document; `if_match` is an If-Match header, `if_none_match` says there is none yet.
+
+        Raises:
+            NotFoundError: there is no such kind.
+            PreconditionError: the document is not as the caller counted on.
+            InvalidDocumentsError: it is refused, or the set as a whole would be.
+        """
+        if kind not in KINDS:
+            raise NotFoundError(f"{kind}/{name}")
+        document = parse_one(kind, name, raw)
+        key = kind, name
+        async with self._ledger.change() as change:
+            before = change.state.head.stored.get(key)
+            check_preconditions(f"{kind}/{name}", before, if_match, if_none_match=if_none_match)
+            plan = await asyncio.to_thread(plan_change, change.state.head, [document])
+            if plan.contents:
+                await self._commit(change, plan, actor, "put")
+            stored = change.state.head.stored[key]
+        return Put(stored, before is None, plan.warnings())
 
     async def delete(self, kind: str, name: str, actor: Actor, *, if_match: str | None = None) -> int:
-        """Delete one document; a Consumer's keys are revoked with it. Returns the new revision."""
-        raise NotImplementedError
+        """Delete one document; a Consumer's keys are revoked with it. Returns the new revision.
+
+        Raises:
+            NotFoundError: there is none.
+            PreconditionError: it is not as the caller counted on.
+            InUseError: others name it.
+            InvalidDocumentsError: the others would be wrong without it.
+        """
+        key = kind, name
+        async with self._ledger.change() as change:
+            head = change.state.head
+            if key not in head.stored:
+                raise NotFoundError(f"{kind}/{name}")
+            check_preconditions(f"{kind}/{name}", head.stored[key], if_match)
+            plan = await asyncio.to_thread(plan_delete, head, key)
+            return await self._commit(change, plan, actor, "delete")
 
     async def rollback(self, revision: int, actor: Actor) -> Applied:
-        """Make the documents what they were at `revision`, as a new revision. Keys stay as they are."""
-        raise NotImplementedError
+        """Make the documents what they were at `revision`, as a new revision; keys and secrets stay.
+
+        Raises:
+            NotFoundError: there is no such revision.
+            InvalidDocumentsError: this build refuses what was right then.
+        """
+        async with self._ledger.change() as change:
+            if await change.tx.revision(revision) is None:
+                raise NotFoundError(f"revision {revision}")
+            target = await change.tx.documents_at(revision)
+            plan = await asyncio.to_thread(plan_rollback, change.state.head, target)
+            number = await self._commit(change, plan, actor, "rollback", rolled_back_to=revision)
+        return Applied(number, plan.changes, plan.warnings())
+
+    async def halt(self, revision: int, reason: str) -> None:
+        """Take `revision` out of force for good, since the data plane refused it. Again is nothing.
+
+        Raises:
+            NotFoundError: there is no such revision.
+        """
+        async with self._ledger.change() as change:
+            found = await change.tx.revision(revision)
+            if found is None:
+                raise NotFoundError(f"revision {revision}")
+            if found.state == "halted":
+                return
+            await change.tx.halt(revision, printable(reason))
+            await change.audit(ITSELF, "halt", f"revision {revision}", revision=revision, detail=reason)
+            change.touch("revisions")
+            await change.flush()
+            change.state = await refreshed(change.state, change.tx, self._sealer)
 
     async def revisions(self, *, limit: int = 50, before: int | None = None) -> list[Revision]:
-        """Return revisions, newest first, below `before`; their changes without fields."""
-        raise NotImplementedError
+        """Return revisions below `before`, newest first; their changes without fields."""
+        async with self._ledger.look() as reading:
+            return await reading.revisions(limit=_bounded(limit), before=before)
 
     async def revision(self, number: int) -> Revision:
-        """Return one revision with the fields it changed."""
-        raise NotImplementedError
+        """Return one revision with the fields it changed.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        async with self._ledger.look() as reading:
+            found = await reading.revision(number)
+            if found is None:
+                raise NotFoundError(f"revision {number}")
+            versions = await reading.history(number - 1, number)
+        return replace(found, changes=await asyncio.to_thread(versions_diff, versions, number - 1, number))
 
     async def diff(self, older: int, newer: int) -> tuple[DocumentChange, ...]:
-        """Return what differs between two revisions; 0 is the empty beginning."""
-        raise NotImplementedError
+        """Return what has to change in `older` to get `newer`, which may be reversed; 0 is the empty beginning.
+
+        Raises:
+            NotFoundError: one of them does not exist.
+        """
+        first, last = min(older, newer), max(older, newer)
+        async with self._ledger.look() as reading:
+            for number in {first, last} - {0}:
+                if await reading.revision(number) is None:
+                    raise NotFoundError(f"revision {number}")
+            versions = await reading.history(first, last)
+        return await asyncio.to_thread(versions_diff, versions, older, newer)
 
     async def documents_at(self, number: int) -> list[StoredDocument]:
-        """Return the documents of one revision, sorted by kind and name."""
-        raise NotImplementedError
+        """Return the documents of one revision, sorted by kind and name.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        async with self._ledger.look() as reading:
+            if await reading.revision(number) is None:
+                raise NotFoundError(f"revision {number}")
+            return await reading.documents_at(number)
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-        """Return audit rows, newest first, with ids below `before`."""
-        raise NotImplementedError
+        """Return audit rows with ids below `before`, newest first."""
+        async with self._ledger.look() as reading:
+            return await reading.audit(limit=_bounded(limit), before=before)
 
     async def record(
         self, actor: Actor, action: str, target: str, *, outcome: str = "ok", detail: str = ""
     ) -> None:
-        """Write one audit row, for instance of a refused attempt."""
-        raise NotImplementedError
-
-    async def halt(self, revision: int, reason: str) -> None:
-        """Take `revision` out of force for good, since the data plane refused it."""
-        raise NotImplementedError
+        """Write one audit row, for instance of a refused attempt. Texts are cut and made printable."""
+        entry = audit_entry(self._now(), actor, action, target, outcome=outcome, detail=detail)
+        await self._ledger.record(entry)
 
     async def create_key(
         self, consumer: str, actor: Actor, *, expires_at: datetime | None = None
     ) -> MintedKey:
-        """Make a key for a Consumer; it is shown this once."""
-        raise NotImplementedError
+        """Make a key for a Consumer; see `ConsumerKeys.create`."""
+        return await self._keys.create(consumer, actor, expires_at=expires_at)
 
     async def keys(self, consumer: str) -> list[ConsumerKeyInfo]:
-        """Return the keys of a Consumer, oldest first, revoked ones too."""
-        raise NotImplementedError
+        """Return the keys of a Consumer, oldest first, revoked ones too; see `ConsumerKeys.of`."""
+        return self._keys.of(consumer)
 
     async def rotate_key(self, consumer: str, key_id: str, actor: Actor, *, overlap: timedelta) -> MintedKey:
-        """Make a key in place of another, which goes on for `overlap`."""
-        raise NotImplementedError
+        """Make a key in place of another, which goes on for `overlap`; see `ConsumerKeys.rotate`."""
+        return await self._keys.rotate(consumer, key_id, actor, overlap=overlap)
 
     async def revoke_key(self, consumer: str, key_id: str, actor: Actor) -> None:
-        """End a key now."""
-        raise NotImplementedError
+        """End a key now; see `ConsumerKeys.revoke`."""
+        await self._keys.revoke(consumer, key_id, actor)
 
     async def put_secret(self, name: str, values: Mapping[str, str], actor: Actor) -> bool:
-        """Store a secret's values, encrypted, in place of those it had. Returns whether it is new."""
-        raise NotImplementedError
+        """Store a secret's values, sealed, in place of those it had; see `Vault.put`."""
+        return await self._vault.put(name, values, actor)
 
     async def delete_secret(self, name: str, actor: Actor) -> None:
-        """Delete a secret that no Backend names."""
-        raise NotImplementedError
+        """Delete a secret that no Backend names; see `Vault.delete`."""
+        await self._vault.delete(name, actor)
 
     async def secret_names(self) -> list[SecretName]:
-        """Return the stored secrets, never their values."""
-        raise NotImplementedError
+        """Return the stored secrets by name, never their values."""
+        return self._vault.names()
+
+    async def rotate_secrets(self, actor: Actor) -> int:
+        """Seal every stored value again with the newest key; see `Vault.rotate`."""
+        return await self._vault.rotate(actor)
 
     async def add_token(self, row: TokenRow, actor: Actor) -> None:
         """Keep a new API token."""
-        raise NotImplementedError
+        async with self._ledger.change() as change:
+            await change.tx.add_token(row)
+            detail = f"{row.role} {row.name}"
+            await change.audit(actor, "create token", f"token {row.id}", detail=detail)
+            change.state = replace(change.state, tokens={**change.state.tokens, row.id: row})
+            change.touch("tokens")
 
     async def tokens(self) -> list[TokenRow]:
-        """Return every token, oldest first, revoked ones too."""
-        raise NotImplementedError
+        """Return every token, oldest first, revoked ones too; from memory."""
+        return list(self._ledger.state.tokens.values())
 
     async def token(self, token_id: str) -> TokenRow | None:
-        """Return one token (from memory: works while the database is gone)."""
-        raise NotImplementedError
+        """Return one token; from memory, so that it works while the database is gone."""
+        return self._ledger.state.tokens.get(token_id)
 
     async def revoke_token(self, token_id: str, actor: Actor) -> None:
-        """End a token now, on every replica within a second."""
-        raise NotImplementedError
+        """End a token now, on every replica within a second.
+
+        Raises:
+            NotFoundError: there is none, or it is revoked.
+        """
+        async with self._ledger.change() as change:
+            row = change.state.tokens.get(token_id)
+            if row is None or row.revoked_at is not None:
+                raise NotFoundError(f"token {token_id}")
+            await change.tx.revoke_token(token_id, change.at)
+            await change.audit(actor, "revoke token", f"token {token_id}", detail=f"{row.role} {row.name}")
+            ended = replace(row, revoked_at=change.at)
+            change.state = replace(change.state, tokens={**change.state.tokens, token_id: ended})
+            change.touch("tokens")
+
+    async def _commit(
+        self, change: Change, plan: Plan, actor: Actor, action: str, *, rolled_back_to: int | None = None
+    ) -> int:
+        number = change.next_revision
+        actions = plan.actions()
+        versions = [
+            DocumentVersion(*key, number, actions[key], content, change.at)
+            for key, content in plan.contents.items()
+        ]
+        revision = Revision(
+            number, change.at, actor.name, actor.source, action, rolled_back_to=rolled_back_to
+        )
+        await change.tx.add_revision(revision, versions, of_documents=True)
+        await change.audit(actor, action, _target(plan, rolled_back_to), revision=number)
+        await revoke_keys_of(change, {version.name for version in versions if _ends_consumer(version)})
+        change.state = documents_changed(change.state, plan, number, change.at)
+        change.touch("revisions")
+        return number
+
+
+def _ends_consumer(version: DocumentVersion) -> bool:
+    return version.kind == "Consumer" and version.content is None
+
+
+def _target(plan: Plan, rolled_back_to: int | None) -> str:
+    if rolled_back_to is not None:
+        return f"revision {rolled_back_to}"
+    changed = [change.document for change in plan.changes if change.action is not ChangeAction.UNCHANGED]
+    more = len(changed) - _NAMED_IN_AUDIT
+    return ", ".join(changed[:_NAMED_IN_AUDIT]) + (f" and {more} more" if more > 0 else "")
+
+
+def _bounded(limit: int) -> int:
+    return max(1, min(limit, MAX_LISTED))

@@ -198,7 +198,7 @@ class Head:
     """Everything at one revision, immutable, in memory.
 
     `stored` and `parsed` are sorted by kind and name. `consumer_keys` maps the keyed digest (hex) to what the
-    data plane knows of the key; `secrets` maps (name, key) to the value and never leaves but by the push stream.
+    data plane knows of the key; `secrets` maps (name, key) to the value and leaves by the push stream only.
     """
 
     revision: int

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from control_plane.resources.parsing import STATUS, Document
 
 
-def written_value(document: Document) -> dict[str, Any]:
-    """Return what was written for `document`, in the order it was written in, as plain JSON values."""
-    return {str(key): value for key, value in document.raw.value.items() if key != STATUS}
-
-
 def written_content(document: Document) -> bytes:
-    """Return `written_value` as JSON; ASCII only, so that no database or wire minds any of it."""
-    return json.dumps(written_value(document), separators=(",", ":"), default=_plain).encode("ascii")
+    """Return the JSON of what was written for `document`, in the order it was written in.
+
+    ASCII only, so that no database or wire minds any of it.
+    """
+    value = {key: item for key, item in document.raw.value.items() if key != STATUS}
+    return json.dumps(value, separators=(",", ":"), default=_plain).encode("ascii")
+
+
+def same_content(one: bytes, other: bytes) -> bool:
+    """Say whether two contents are the same but for the order of their fields."""
+    return one == other or _sorted(one) == _sorted(other)
+
+
+def _sorted(content: bytes) -> str:
+    return json.dumps(json.loads(content), sort_keys=True)
 
 
 def _plain(value: object) -> object:

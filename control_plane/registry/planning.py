@@ -1,0 +1,160 @@
+"""What a change makes of the head, decided before anything is written (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from control_plane.registry.changes import field_changes
+from control_plane.registry.errors import InUseError, NotFoundError
+from control_plane.registry.values import ChangeAction, DocumentChange, DocumentKey, Head, StoredDocument
+from control_plane.resources.documents import Documents, assemble, duplicates
+from control_plane.resources.loading import RawDocument
+from control_plane.resources.parsing import MAX_PROBLEMS_EACH, Document, parse_document, parse_documents
+from control_plane.resources.problems import InvalidDocumentsError, Problem
+from control_plane.resources.users import users_of
+from control_plane.resources.written import same_content, written_content
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A change of documents, checked as a whole: what becomes of each, and the set afterwards.
+
+    `contents` has the JSON of each document that is written, None for a deletion; empty when nothing changes.
+    """
+
+    changes: tuple[DocumentChange, ...]
+    contents: Mapping[DocumentKey, bytes | None]
+    parsed: Mapping[DocumentKey, Document]
+    documents: Documents
+
+    def actions(self) -> Mapping[DocumentKey, ChangeAction]:
+        """Return what becomes of each document that is written."""
+        return {(change.kind, change.name): change.action for change in self.changes}
+
+    def warnings(self) -> tuple[Problem, ...]:
+        """Return the notices about documents of this change."""
+        named = {change.document for change in self.changes}
+        return tuple(notice for notice in self.documents.notices if notice.document in named)
+
+
+def parse_all(raws: Sequence[RawDocument]) -> list[Document]:
+    """Parse every document of one change.
+
+    Raises:
+        InvalidDocumentsError: one is wrong by itself, or named twice.
+    """
+    parsed, problems = parse_documents(raws)
+    problems += duplicates(parsed)
+    if problems:
+        raise InvalidDocumentsError(problems)
+    return parsed
+
+
+def parse_one(kind: str, name: str, raw: RawDocument) -> Document:
+    """Parse the document that is to be `kind` `name`.
+
+    Raises:
+        InvalidDocumentsError: it is wrong, or says to be another.
+    """
+    label = f"{kind}/{name}"
+    value = raw.value
+    problems: list[Problem] = []
+    if isinstance(value, Mapping):
+        metadata = value.get("metadata")
+        if "kind" in value and value["kind"] != kind:
+            problems.append(Problem(label, "kind", f"must be {kind}, as the path says", raw.place(("kind",))))
+        if (
+            isinstance(metadata, Mapping)
+            and isinstance(metadata.get("name"), str)
+            and metadata["name"] != name
+        ):
+            message = "must be the name that the path says"
+            problems.append(Problem(label, "metadata.name", message, raw.place(("metadata", "name"))))
+    if problems:
+        raise InvalidDocumentsError(problems)
+    found = parse_document(raw)
+    if not isinstance(found, Document):
+        raise InvalidDocumentsError(replace(problem, document=label) for problem in found[:MAX_PROBLEMS_EACH])
+    return found
+
+
+def parse_stored(documents: Iterable[StoredDocument]) -> dict[DocumentKey, Document]:
+    """Parse documents as they were kept, by kind and name.
+
+    Raises:
+        InvalidDocumentsError: this build refuses one of them.
+    """
+    parsed, problems = parse_documents(RawDocument(item.value, "") for item in documents)
+    if problems:
+        raise InvalidDocumentsError(problems)
+    return {(document.kind, document.name): document for document in parsed}
+
+
+def plan_change(head: Head, written: Iterable[Document] = (), deleted: Iterable[DocumentKey] = ()) -> Plan:
+    """Return what writing and deleting these makes of `head`.
+
+    Raises:
+        InvalidDocumentsError: the set as a whole would be wrong.
+    """
+    changes: list[DocumentChange] = []
+    contents: dict[DocumentKey, bytes | None] = {}
+    changed: dict[DocumentKey, Document] = {}
+    for document in written:
+        key = document.kind, document.name
+        content = written_content(document)
+        before = head.stored.get(key)
+        if before is not None and same_content(before.content, content):
+            changes.append(DocumentChange(*key, ChangeAction.UNCHANGED))
+            continue
+        value = json.loads(content)
+        action = ChangeAction.CREATE if before is None else ChangeAction.UPDATE
+        changes.append(DocumentChange(*key, action, field_changes(before.value if before else None, value)))
+        contents[key] = content
+        # A value of our own, without the lines it stood in, which are of no use later and large.
+        changed[key] = replace(document, raw=RawDocument(value, ""))
+    for key in deleted:
+        fields = field_changes(head.stored[key].value, None)
+        changes.append(DocumentChange(*key, ChangeAction.DELETE, fields))
+        contents[key] = None
+    if not contents:
+        return Plan(tuple(changes), {}, head.parsed, head.documents)
+    kept = {key: document for key, document in head.parsed.items() if key not in contents}
+    # What is being changed stands last: of two that contradict each other it is the one to blame.
+    documents = assemble([*kept.values(), *changed.values()])
+    return Plan(tuple(changes), contents, dict(sorted({**kept, **changed}.items())), documents)
+
+
+def plan_delete(head: Head, key: DocumentKey) -> Plan:
+    """Return what deleting `key` makes of `head`.
+
+    Raises:
+        NotFoundError: there is no such document.
+        InUseError: others name it.
+        InvalidDocumentsError: the others are wrong without it.
+    """
+    kind, name = key
+    if key not in head.parsed:
+        raise NotFoundError(f"{kind}/{name}")
+    users = users_of(head.documents, kind, name)
+    if users:
+        raise InUseError(f"{kind}/{name}", users)
+    return plan_change(head, deleted=[key])
+
+
+def plan_rollback(head: Head, target: Sequence[StoredDocument]) -> Plan:
+    """Return what makes the documents of `head` what they are in `target`.
+
+    Raises:
+        InvalidDocumentsError: this build refuses the documents of `target`.
+    """
+    wanted = {item.key: item for item in target}
+    differing = [
+        item
+        for key, item in wanted.items()
+        if key not in head.stored or head.stored[key].content != item.content
+    ]
+    return plan_change(
+        head, parse_stored(differing).values(), [key for key in head.parsed if key not in wanted]
+    )

@@ -1,0 +1,201 @@
+"""What a replica has in memory, and how it follows the database: it reads again only what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+
+from control_plane.registry.errors import StoreOpenError
+from control_plane.registry.planning import Plan, parse_stored
+from control_plane.registry.ports import Epochs, Positions, Reading, SealedSecret, Sealer
+from control_plane.registry.values import DocumentKey, Head, KeyRow, SecretName, StoredDocument, TokenRow
+from control_plane.resources.documents import assemble
+from control_plane.resources.parsing import Document
+from control_plane.resources.problems import InvalidDocumentsError
+from ext_proc.contract.snapshot import ConsumerKey
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything in memory, immutable. `keys` and `tokens` are by id, oldest first; `secrets` by name."""
+
+    epochs: Epochs = field(default_factory=Epochs)
+    positions: Positions = field(default_factory=Positions)
+    head: Head = field(default_factory=lambda: Head(0))
+    in_force: Head = field(default_factory=lambda: Head(0))
+    keys: Mapping[str, KeyRow] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    tokens: Mapping[str, TokenRow] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    secrets: Mapping[str, SecretName] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_everywhere(self, **parts: object) -> State:
+        """Return this state with `parts` of both heads replaced: keys and secrets have no history."""
+        return replace(
+            self,
+            head=replace(self.head, **parts),  # type: ignore[arg-type]
+            in_force=replace(self.in_force, **parts),  # type: ignore[arg-type]
+        )
+
+
+async def load(reading: Reading, sealer: Sealer, key_salt: str) -> State:
+    """Read everything.
+
+    Raises:
+        StoreOpenError: this build refuses the documents that are stored.
+        SecretKeyError: the stored secrets were sealed with another key.
+    """
+    try:
+        return await refreshed(State().with_everywhere(key_salt=key_salt), reading, sealer)
+    except InvalidDocumentsError as refused:
+        first = refused.problems[0].sentence()
+        raise StoreOpenError(
+            f"this build refuses the documents in the database ({first}); change them with the build "
+            "that wrote them"
+        ) from refused
+
+
+async def refreshed(state: State, reading: Reading, sealer: Sealer) -> State:
+    """Return `state` as `reading` has it now; the same object when nothing changed.
+
+    Raises:
+        InvalidDocumentsError: this build refuses a document that another one wrote.
+        SecretKeyError: a secret was sealed with a key that this replica does not have.
+    """
+    epochs = await reading.epochs()
+    known = state.epochs
+    if epochs == known:
+        return state
+    if epochs.keys != known.keys:
+        state = keys_changed(state, {row.info.id: row for row in await reading.keys()})
+    if epochs.secrets != known.secrets:
+        state = secrets_changed(state, await reading.secrets(), sealer)
+    if epochs.tokens != known.tokens:
+        state = replace(state, tokens={row.id: row for row in await reading.tokens()})
+    if epochs.revisions != known.revisions:
+        state = await _follow(state, reading)
+    return replace(state, epochs=epochs)
+
+
+def keys_changed(state: State, keys: Mapping[str, KeyRow]) -> State:
+    """Return `state` with these Consumer keys. A revoked key is in no head; an expired one carries its end."""
+    live = {
+        row.digest: ConsumerKey(row.info.consumer, _posix(row.info.expires_at))
+        for row in keys.values()
+        if row.info.revoked_at is None
+    }
+    return replace(state, keys=keys).with_everywhere(
+        consumer_keys=MappingProxyType(dict(sorted(live.items())))
+    )
+
+
+def secrets_changed(state: State, sealed: Iterable[SealedSecret], sealer: Sealer) -> State:
+    """Return `state` with these secrets, decrypted.
+
+    Raises:
+        SecretKeyError: one does not open.
+    """
+    values: dict[tuple[str, str], bytes] = {}
+    names: dict[str, SecretName] = {}
+    for item in sorted(sealed, key=lambda item: (item.name, item.key)):
+        values[item.name, item.key] = sealer.unseal(item.name, item.key, item.sealed)
+        keys = names[item.name].keys if item.name in names else ()
+        names[item.name] = SecretName(item.name, (*keys, item.key), item.changed_at)
+    return replace(state, secrets=names).with_everywhere(secrets=MappingProxyType(values))
+
+
+def documents_changed(state: State, plan: Plan, revision: int, at: datetime) -> State:
+    """Return `state` after `plan` became `revision`, which is in force with all that came before."""
+    head = _planned(state.head, plan, revision, at)
+    return replace(
+        state, head=head, in_force=head, positions=Positions(revision, revision, revision, revision)
+    )
+
+
+def renumbered(state: State, revision: int) -> State:
+    """Return `state` after a `revision` that changed no document: what was halted stays so."""
+    return replace(
+        state,
+        head=replace(state.head, revision=revision),
+        in_force=replace(state.in_force, revision=revision),
+        positions=replace(state.positions, newest=revision, newest_accepted=revision),
+    )
+
+
+def _planned(head: Head, plan: Plan, revision: int, at: datetime) -> Head:
+    stored = dict(head.stored)
+    for key, content in plan.contents.items():
+        if content is None:
+            del stored[key]
+        else:
+            stored[key] = StoredDocument(*key, revision, content, at)
+    return replace(
+        head,
+        revision=revision,
+        stored=MappingProxyType(dict(sorted(stored.items()))),
+        parsed=MappingProxyType(plan.parsed),
+        documents=plan.documents,
+    )
+
+
+async def _follow(state: State, reading: Reading) -> State:
+    positions = await reading.positions()
+    if positions.newest < state.positions.newest:
+        # Another database than before (a backup was put back): nothing known of it counts.
+        state = replace(
+            state, positions=Positions(), head=replace(_bare(state), revision=0), in_force=_bare(state)
+        )
+    head, in_force = state.head, state.in_force
+    if positions.documents != state.positions.documents:
+        head = await _advance(head, state.positions.documents, reading)
+    if positions.documents_accepted == positions.documents:
+        in_force = head
+    elif positions.documents_accepted != state.positions.documents_accepted:
+        in_force = _with_documents(_bare(state), await reading.documents_at(positions.documents_accepted))
+    return replace(
+        state,
+        positions=positions,
+        head=replace(head, revision=positions.newest),
+        in_force=replace(in_force, revision=positions.newest_accepted),
+    )
+
+
+def _bare(state: State) -> Head:
+    """Return a head without documents."""
+    known = state.head
+    return Head(0, consumer_keys=known.consumer_keys, key_salt=known.key_salt, secrets=known.secrets)
+
+
+async def _advance(head: Head, since: int, reading: Reading) -> Head:
+    """Return `head` with what changed after the revision `since`."""
+    stored, parsed = dict(head.stored), dict(head.parsed)
+    changed: list[StoredDocument] = []
+    for version in await reading.versions_since(since):
+        stored.pop(version.key, None)
+        parsed.pop(version.key, None)
+        now = version.stored()
+        if now is not None:
+            changed.append(now)
+    stored.update((item.key, item) for item in changed)
+    parsed.update(parse_stored(changed))
+    return _assembled(head, stored, parsed)
+
+
+def _with_documents(head: Head, documents: Sequence[StoredDocument]) -> Head:
+    return _assembled(head, {item.key: item for item in documents}, parse_stored(documents))
+
+
+def _assembled(
+    head: Head, stored: Mapping[DocumentKey, StoredDocument], parsed: Mapping[DocumentKey, Document]
+) -> Head:
+    in_order = dict(sorted(parsed.items()))
+    return replace(
+        head,
+        stored=MappingProxyType(dict(sorted(stored.items()))),
+        parsed=MappingProxyType(in_order),
+        documents=assemble(list(in_order.values())),
+    )
+
+
+def _posix(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
