@@ -42,6 +42,18 @@ def sidecar(
     external_envoy: Annotated[
         bool, typer.Option("--external-envoy", help="Envoy runs elsewhere (needs --run-dir).")
     ] = False,
+    control_plane_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Authority of the control plane's certificate (PEM): use TLS."),
+    ] = None,
+    client_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="This sidecar's certificate (PEM).")
+    ] = None,
+    client_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key (PEM).")] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File of the token to join with; else OUTRIGGER_TOKEN holds it."),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
 ) -> None:
     """Run agent, processors and Envoy, following a control plane elsewhere.
@@ -49,10 +61,12 @@ def sidecar(
     Without the control plane it serves the last policy it had (kept in --data-dir).
     """
     from control_plane.cli.launcher.run import launch  # noqa: PLC0415 - keeps --help quick
-    from control_plane.cli.launcher.settings import LaunchSettings  # noqa: PLC0415
+    from control_plane.cli.launcher.settings import LaunchSettings, StreamFiles  # noqa: PLC0415
 
     if external_envoy and run_dir is None:
         raise typer.BadParameter("needs --run-dir, shared with Envoy", param_hint="--external-envoy")
+    if (client_cert is None) is not (client_key is None):
+        raise typer.BadParameter("--client-cert and --client-key go together", param_hint="--client-cert")
     settings = LaunchSettings(
         data_dir=data_dir.absolute(),
         proxy_port=proxy_port,
@@ -66,5 +80,15 @@ def sidecar(
         external_envoy=external_envoy,
         run_dir=run_dir,
         log_level=log_level,
+        stream=StreamFiles(
+            ca=_absolute(control_plane_ca),
+            client_cert=_absolute(client_cert),
+            client_key=_absolute(client_key),
+            token=_absolute(token_file),
+        ),
     )
     launch(settings, os.environ)
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return path.absolute() if path is not None else None

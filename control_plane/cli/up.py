@@ -11,6 +11,8 @@ import typer
 from control_plane.cli.options import (
     DEFAULT_DATA_DIR,
     AdminPort,
+    AdminToken,
+    Database,
     DataDir,
     LogLevel,
     MetricsPort,
@@ -39,23 +41,22 @@ def up(
         str, typer.Option(metavar="ADDR", help="Where proxy, API and metrics listen.")
     ] = "127.0.0.1",
     redis: Annotated[str | None, typer.Option(metavar="URL", help="Shared store; no effect yet.")] = None,
-    database: Annotated[str | None, typer.Option(metavar="URL", help="Policy store; no effect yet.")] = None,
-    admin_token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="First token of the API; no effect yet.")
-    ] = None,
+    database: Database = None,
+    admin_token: AdminToken = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
 ) -> None:
     """Run control plane, agent, processors and Envoy on this machine, and keep them up.
 
     Without a file, a demo with the built-in simulated provider. Ready when /readyz of the API says 200.
-    Ctrl-C stops everything cleanly. What is kept goes to .outrigger in the current folder, or --data-dir.
+    Ctrl-C stops everything cleanly. What is kept goes to .outrigger in the current folder, or --data-dir:
+    files are applied again at the next start, and what the API made besides stays.
     """
     from control_plane.cli.launcher.run import launch  # noqa: PLC0415 - keeps --help quick
     from control_plane.cli.launcher.screen import warn  # noqa: PLC0415
     from control_plane.cli.launcher.settings import LaunchSettings  # noqa: PLC0415
 
-    given = {"--redis": redis, "--database": database, "--admin-token": admin_token}
-    warn([NO_EFFECT_YET.format(option=option) for option, value in given.items() if value is not None])
+    if redis is not None:
+        warn([NO_EFFECT_YET.format(option="--redis")])
     settings = LaunchSettings(
         data_dir=data_dir.absolute(),
         proxy_port=proxy_port,
@@ -66,5 +67,7 @@ def up(
         bind=bind,
         workers=workers,
         log_level=log_level,
+        database=database or None,
+        admin_token=admin_token or None,
     )
     launch(settings, os.environ)

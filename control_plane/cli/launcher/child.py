@@ -16,6 +16,7 @@ from typing import Final
 
 from control_plane.cli.launcher.backoff import Backoff
 from control_plane.cli.launcher.plan import ChildSpec, Role
+from control_plane.cli.text import printable
 
 PR_SET_PDEATHSIG: Final = 1
 MAX_LINE: Final = 64 * 1024
@@ -23,6 +24,10 @@ OUTPUT_AFTER_END_S: Final = 0.5
 KILL_AGAIN_S: Final = 0.2
 
 Write = Callable[[str], None]
+
+
+def unheard(line: str) -> None:
+    """Take a line and do nothing with it."""
 
 
 def dies_with(parent: int) -> Callable[[], None]:
@@ -38,13 +43,19 @@ def dies_with(parent: int) -> Callable[[], None]:
 
 
 class Child:
-    """Keeps one process up from `start` to `stop`. `write` takes each line of its output."""
+    """Keeps one process up from `start` to `stop`.
 
-    def __init__(self, spec: ChildSpec, write: Write) -> None:
+    `write` takes each line of its stderr, `hear` each line of the stdout of one that speaks. After `settle`
+    it is started again by the command line that its spec has for that.
+    """
+
+    def __init__(self, spec: ChildSpec, write: Write, hear: Write = unheard) -> None:
         self.spec = spec
         self.backoff = Backoff()
         self.last_line = ""
         self._write = write
+        self._hear = hear
+        self._command = spec.command
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
@@ -61,6 +72,10 @@ class Child:
     def start(self) -> None:
         """Begin to keep the process up."""
         self._keeping = asyncio.create_task(self._keep_up(), name=self.spec.name)
+
+    def settle(self) -> None:
+        """Take the command line for starting again from now on."""
+        self._command = self.spec.again or self.spec.command
 
     async def stop(self, grace_s: float) -> None:
         """End the process: SIGTERM, and SIGKILL for its whole session after `grace_s` seconds."""
@@ -101,9 +116,10 @@ class Child:
     async def _run_once(self) -> int:
         try:
             process = await asyncio.create_subprocess_exec(
-                *self.spec.command,
+                *self._command,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,  # logs go to stderr; stdout is ours
+                # Logs go to stderr; stdout is ours, and hears only who has something to say.
+                stdout=asyncio.subprocess.PIPE if self.spec.speaks else asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 env=dict(self.spec.environment),
                 start_new_session=True,
@@ -116,36 +132,42 @@ class Child:
         self._process = process
         if self._stopping.is_set():
             self.signal(signal.SIGTERM)
-        passing = asyncio.create_task(self._pass_on(process))
+        passing = [
+            asyncio.create_task(_each_line(stream, take))
+            for stream, take in ((process.stderr, self._pass_line), (process.stdout, self._hear))
+            if stream is not None
+        ]
         status = await process.wait()
         # A grandchild may hold the pipe open; it is not waited for.
-        await asyncio.wait((passing,), timeout=OUTPUT_AFTER_END_S)
-        passing.cancel()
-        await asyncio.gather(passing, return_exceptions=True)
+        await asyncio.wait(passing, timeout=OUTPUT_AFTER_END_S)
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
         return status
 
-    async def _pass_on(self, process: asyncio.subprocess.Process) -> None:
-        if process.stderr is None:
-            return
-        pending = b""
-        while chunk := await process.stderr.read(MAX_LINE):
-            *lines, pending = (pending + chunk).split(b"\n")
-            if len(pending) > MAX_LINE:
-                lines, pending = [*lines, pending], b""
-            for line in lines:
-                self._pass_line(line)
-        if pending:
-            self._pass_line(pending)
-
-    def _pass_line(self, line: bytes) -> None:
-        text = printable(line.decode(errors="replace").rstrip())
-        if not text:
-            return
+    def _pass_line(self, text: str) -> None:
         self.last_line = text
         if self._stopping.is_set() and self.spec.role is Role.ENVOY:
             return  # that its peers go away is no news to a user who stops the mesh
         # JSON lines name their process themselves.
         self._write(text if text.startswith("{") else f"{self.spec.name}: {text}")
+
+
+async def _each_line(stream: asyncio.StreamReader, take: Write) -> None:
+    """Give each line of `stream` that is not empty to `take`, printable; one beyond the bound in pieces."""
+
+    def tell(line: bytes) -> None:
+        if text := printable(line.decode(errors="replace").rstrip()):
+            take(text)
+
+    pending = b""
+    while chunk := await stream.read(MAX_LINE):
+        *lines, pending = (pending + chunk).split(b"\n")
+        if len(pending) > MAX_LINE:
+            lines, pending = [*lines, pending], b""
+        for line in lines:
+            tell(line)
+    tell(pending)
 
 
 def ending(status: int) -> str:
@@ -154,10 +176,3 @@ def ending(status: int) -> str:
         with contextlib.suppress(ValueError):
             return f"was ended by {signal.Signals(-status).name}"
     return f"ended with status {status}"
-
-
-def printable(text: str) -> str:
-    """Return `text` with control characters escaped, so that no log line can drive a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\t" else repr(char)[1:-1] for char in text)

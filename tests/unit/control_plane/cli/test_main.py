@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from control_plane.cli import main as cli
+from control_plane.cli.commands import COMMANDS, Entry
 from control_plane.cli.failures import CommandFailed
 
 
@@ -20,16 +22,66 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Also those whose module is not loaded."""
     assert run("--help") == 0
     out = capsys.readouterr().out
-    assert all(name in out for name in cli.COMMANDS)
+    assert all(name in out for name in COMMANDS)
 
 
-@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def every_command(entries: Mapping[str, Entry] = COMMANDS, before: str = "") -> Iterator[str]:
+    """Yield `up`, `token`, `token create`, …"""
+    for name, entry in entries.items():
+        yield before + name
+        yield from every_command(entry.commands, f"{before}{name} ")
+
+
+@pytest.mark.parametrize("name", list(every_command()))
 def test_every_command_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A user learns by copying."""
-    assert run(name, "--help") == 0
+    assert run(*name.split(), "--help") == 0
     out = capsys.readouterr().out.lower()
     assert "example" in out
     assert f"outrigger {name}" in out
+
+
+@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if entry.commands])
+def test_a_group_without_a_command_shows_its_commands(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """That is wrong usage."""
+    assert run(name) == 2
+    captured = capsys.readouterr()
+    assert all(below in captured.out + captured.err for below in COMMANDS[name].commands)
+
+
+def test_paragraphs_fit_any_terminal() -> None:
+    """Lines of one paragraph are one line; paragraphs stay apart."""
+
+    def command() -> None:
+        """Do one thing
+        after another.
+
+        Then rest.
+        """
+
+    assert cli.paragraphs(command) == "Do one thing after another.\n\nThen rest."
+
+
+def test_a_reader_that_leaves_is_no_news() -> None:
+    """`outrigger … | head -1` ends without a word."""
+    script = (
+        "import sys; from control_plane.cli.main import main; from control_plane.cli.commands import COMMANDS\n"
+        "main(['validate', '-f', '-', '-o', 'json'])"
+    )
+    documents = "---\n".join(f"kind: Tier\nmetadata: {{name: t{n}}}\nspec: {{x: 1}}\n" for n in range(3000))
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdout.close()
+        process.stdin.write(documents)
+        process.stdin.close()
+        err = process.stderr.read()
+    assert (process.returncode, err) == (1, "")
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from control_plane.cli.launcher.child import Child, ending, printable
+from control_plane.cli.launcher.child import Child, ending
 from control_plane.cli.launcher.plan import ChildSpec, Role
 
 SLEEP = "import time; time.sleep(60)"
@@ -163,7 +164,30 @@ def test_an_ending_is_told_in_words(status: int, words: str) -> None:
     assert ending(status) == words
 
 
-def test_printable_text_stays_as_it_is() -> None:
-    """Only what drives terminals is escaped; tabs and other scripts are text."""
-    assert printable("東京 café\tx") == "東京 café\tx"
-    assert printable("a\x1b\r\x9b") == r"a\x1b\r\x9b"
+async def test_what_a_process_tells_is_heard() -> None:
+    """Stdout of one that speaks goes to the launcher line by line, and to no log."""
+    heard: list[str] = []
+    lines: list[str] = []
+    speaking = replace(spec("print('one\\x1b', flush=True); print('two', flush=True)"), speaks=True)
+    child = Child(speaking, lines.append, heard.append)
+    child.start()
+    await until(lambda: child.backoff.deaths)
+    await child.stop(0.1)
+    assert heard[:2] == [r"one\x1b", "two"]
+    assert not any("one" in line for line in lines)
+
+
+async def test_a_settled_process_is_started_by_its_other_command_line() -> None:
+    """What is done once, at the first start, is not done again."""
+    lines: list[str] = []
+    first = spec("import sys, time; sys.stderr.write('first\\n'); sys.stderr.flush(); time.sleep(60)")
+    later = replace(first, again=(sys.executable, "-c", "import sys; sys.stderr.write('again\\n')"))
+    child = Child(later, lines.append)
+    child.start()
+    await until(lambda: child.last_line == "first")
+    child.signal(signal.SIGKILL)
+    await until(lambda: lines.count("processor 0: first") == 2)
+    child.settle()
+    child.signal(signal.SIGKILL)
+    await until(lambda: "processor 0: again" in lines)
+    await child.stop(0.1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.cli.launcher.plan import ChildSpec, Role, plan
-from control_plane.cli.launcher.settings import LaunchSettings
+from control_plane.cli.launcher.settings import LaunchSettings, StreamFiles
 
 SETTINGS = LaunchSettings(
     data_dir=Path("/data"),
@@ -38,7 +38,7 @@ def test_up_starts_all_of_them_with_the_documented_command_lines() -> None:
     assert {name: words(spec) for name, spec in found.items()} == {
         "control plane": "control_plane control-plane --api-port 8080 --bind 127.0.0.1 "
         "--push-address unix:/run/o/push.sock --data-dir /data --min-ready-sidecars 1 --no-notices "
-        "--log-level warning -f /p.yaml",
+        "--log-level warning --demo -f /p.yaml",
         "agent": "ext_proc agent --run-dir /run/o --data-dir /data --control-plane unix:/run/o/push.sock "
         "--workload default --sidecar-id local --workers 2 --metrics-address 127.0.0.1:9102 "
         "--envoy-admin-address 127.0.0.1:9901 --log-level warning",
@@ -65,6 +65,39 @@ def test_providers_keys_reach_the_agent_only() -> None:
     assert all(spec.environment["PATH"] == "/bin" for spec in found.values())
 
 
+def test_secrets_of_the_control_plane_reach_it_alone_and_by_variables() -> None:
+    """Neither database nor token stands in a command line, which every user of the machine can read."""
+    given = {"OUTRIGGER_SECRET_KEY": "k-secret", "OUTRIGGER_TOKEN": "ort_x", "OUTRIGGER_ADMIN_TOKEN": "old"}
+    settings = replace(SETTINGS, database="postgresql://u:pw@h/db", admin_token="given")
+    found = {spec.name: spec for spec in plan(settings, RUN, environment=given)}
+    held = found["control plane"].environment
+    assert held == {
+        "OUTRIGGER_DATABASE": "postgresql://u:pw@h/db",
+        "OUTRIGGER_ADMIN_TOKEN": "given",
+        "OUTRIGGER_SECRET_KEY": "k-secret",
+    }
+    for spec in found.values():
+        assert not any(secret in " ".join(spec.command) for secret in ("pw@", "given", "k-secret"))
+        assert spec is found["control plane"] or not set(spec.environment) & set(held)
+        assert "OUTRIGGER_TOKEN" not in spec.environment
+        assert "pw@" not in repr(spec)
+
+
+def test_files_are_applied_by_the_first_start_only() -> None:
+    """A control plane that died takes what is stored: the API may have changed it since."""
+    spec = planned(SETTINGS, files=(Path("/p.yaml"),))["control plane"]
+    assert spec.command == (*spec.again, "--demo", "-f", "/p.yaml")
+    assert spec.speaks
+
+
+def test_options_of_another_command_do_not_reach_the_processes() -> None:
+    """Their settings are those of `up`, whatever variables are set."""
+    given = {"OUTRIGGER_METRICS_PORT": "1", "OUTRIGGER_PUSH_ADDRESS": "x:1", "OUTRIGGER_ENVOY": "/e"}
+    for spec in plan(SETTINGS, RUN, environment=given):
+        assert {"OUTRIGGER_METRICS_PORT", "OUTRIGGER_PUSH_ADDRESS"}.isdisjoint(spec.environment)
+        assert spec.environment["OUTRIGGER_ENVOY"] == "/e"
+
+
 def test_metrics_files_are_shared_by_agent_and_processors() -> None:
     """A processor's death loses no count."""
     found = planned(SETTINGS)
@@ -89,3 +122,13 @@ def test_a_sidecar_follows_a_control_plane_elsewhere(external: bool) -> None:
     roles = [spec.role for spec in found.values()]
     assert roles == [Role.AGENT, Role.PROCESSOR, Role.PROCESSOR] + [Role.ENVOY] * (not external)
     assert "--control-plane cp:9900 --workload shop" in words(found["agent"])
+
+
+def test_a_sidecar_joins_with_its_token_and_certificates() -> None:
+    """The agent alone has the token; files are named to it."""
+    files = StreamFiles(Path("/ca"), Path("/cert"), Path("/key"), Path("/token"))
+    settings = replace(SETTINGS, api_port=None, control_plane="cp:9900", stream=files)
+    found = {spec.name: spec for spec in plan(settings, RUN, environment={"OUTRIGGER_TOKEN": "ort_x"})}
+    options = "--control-plane-ca /ca --client-cert /cert --client-key /key --token-file /token"
+    assert words(found["agent"]).endswith(options)
+    assert [name for name, spec in found.items() if "OUTRIGGER_TOKEN" in spec.environment] == ["agent"]

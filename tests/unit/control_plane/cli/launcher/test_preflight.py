@@ -16,7 +16,9 @@ from control_plane.cli.launcher.preflight import (
     check_ports,
     claimed,
     free_port,
+    kept_port,
     secret_variables,
+    unmounted_secrets,
 )
 from control_plane.cli.launcher.settings import LaunchSettings
 from control_plane.resources.documents import Documents, check_documents
@@ -111,13 +113,42 @@ def documents(credentials: str) -> Documents:
 
 
 def test_keys_that_are_there_pass(tmp_path: Path) -> None:
-    """Variable, file and mounted Secret."""
+    """Variable and file; a Secret may be stored by the API later."""
+    (tmp_path / "k").write_text("sk-1\n")
+    check_credentials(documents("{env: KEY}"), {"KEY": "sk-1"})
+    check_credentials(documents(f"{{file: {tmp_path}/k}}"), {})
+    check_credentials(documents("{secretRef: {name: s, key: k}}"), {})
+    check_credentials(Documents(), {})
+
+
+def test_a_secret_that_is_not_mounted_is_told(tmp_path: Path) -> None:
+    """With the command that stores it."""
+    wanted = documents("{secretRef: {name: s, key: k}}")
+    (sentence,) = unmounted_secrets(wanted, tmp_path)
+    assert sentence.startswith("Backend/b takes its key from the secret s/k")
+    assert sentence.endswith("outrigger secret set s k")
     (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "k").write_text("sk-1\n")
-    check_credentials(documents("{env: KEY}"), {"KEY": "sk-1"}, tmp_path)
-    check_credentials(documents(f"{{file: {tmp_path}/s/k}}"), {}, tmp_path)
-    check_credentials(documents("{secretRef: {name: s, key: k}}"), {}, tmp_path)
-    check_credentials(Documents(), {}, tmp_path)
+    (tmp_path / "s" / "k").write_text("sk-1")
+    assert unmounted_secrets(wanted, tmp_path) == []
+    assert unmounted_secrets(documents("{env: KEY}"), tmp_path) == []
+
+
+def test_a_kept_port_stays_while_it_is_free(tmp_path: Path) -> None:
+    """The same over restarts; another, kept from then on, when somebody else has taken it."""
+    path = tmp_path / "port"
+    first = kept_port(path)
+    assert kept_port(path) == first
+    with socket.create_server((HOST, first)):
+        second = kept_port(path)
+    assert second != first
+    assert kept_port(path) == second
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "70000", "-1", "9" * 30])
+def test_a_kept_port_that_is_none_is_chosen_anew(text: str, tmp_path: Path) -> None:
+    """Whatever became of the file."""
+    (tmp_path / "port").write_text(text)
+    assert 0 < kept_port(tmp_path / "port") < 65536
 
 
 @pytest.mark.parametrize(
@@ -127,13 +158,12 @@ def test_keys_that_are_there_pass(tmp_path: Path) -> None:
         ("{env: BLANK}", "the variable BLANK, which is not set"),
         ("{file: /nowhere/key}", "the file /nowhere/key, which cannot be read"),
         ("{file: /dev/null}", "the file /dev/null, which is empty"),
-        ("{secretRef: {name: s, key: k}}", "s/k, which cannot be read"),
     ],
 )
-def test_a_missing_key_names_backend_and_place(credentials: str, word: str, tmp_path: Path) -> None:
+def test_a_missing_key_names_backend_and_place(credentials: str, word: str) -> None:
     """One sentence, before anything has started."""
     with pytest.raises(CommandFailed) as failure:
-        check_credentials(documents(credentials), {"BLANK": " "}, tmp_path)
+        check_credentials(documents(credentials), {"BLANK": " "})
     assert str(failure.value).startswith("Backend/b takes its key from ")
     assert word in str(failure.value)
 

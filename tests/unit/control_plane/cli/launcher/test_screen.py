@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from control_plane.cli.launcher.screen import Screen, log_writer, ready_lines, warn
 from control_plane.cli.launcher.settings import LaunchSettings
+from control_plane.settings import ADMIN_TOKEN_LINE
 
 SETTINGS = LaunchSettings(
     data_dir=Path("d"), proxy_port=10000, api_port=8080, metrics_port=9102, envoy_admin_port=9901
@@ -48,6 +50,31 @@ def test_on_a_terminal_the_lines_stand_between_rules() -> None:
     assert "Outrigger is ready" in out.getvalue()
     curl = "  curl http://127.0.0.1:10000/v1/chat/completions -H 'content-type: application/json' \\"
     assert curl in out.getvalue().splitlines(), "copied lines end where they end"
+
+
+def test_a_minted_token_is_shown_once_and_at_once() -> None:
+    """With what to do with it; the panel points there and does not repeat it."""
+    out = io.StringIO()
+    screen = Screen(Console(file=out))
+    screen.hear(f"{ADMIN_TOKEN_LINE}ort_1_x")
+    screen.hear("anything else")
+    assert out.getvalue().splitlines()[-1] == "  export OUTRIGGER_TOKEN=ort_1_x"
+    screen.ready(SETTINGS, [])
+    assert out.getvalue().count("ort_1_x") == 1
+    assert "the OUTRIGGER_TOKEN shown above" in out.getvalue()
+    assert "anything else" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("given", "whose"), [("top-secret", "the one of --admin-token"), (None, "the admin token of the first")]
+)
+def test_the_panel_says_which_token_the_commands_take(given: str | None, whose: str) -> None:
+    """Never the token; the server only when it is not where the commands look by themselves."""
+    text = "\n".join(ready_lines(replace(SETTINGS, admin_token=given, api_port=8081), []))
+    assert whose in text
+    assert "top-secret" not in text
+    assert "export OUTRIGGER_SERVER=http://127.0.0.1:8081" in text
+    assert "OUTRIGGER_SERVER" not in "\n".join(ready_lines(SETTINGS, []))
 
 
 def test_warnings_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
