@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from functools import lru_cache
 
 from ext_proc.contract import headers as names
@@ -15,6 +15,7 @@ from ext_proc.contract import telemetry
 from ext_proc.contract.policies import DEFAULTS, Policy
 from ext_proc.contract.snapshot import Backend, Consumer, Model, Version
 from ext_proc.openai.paths import Classified
+from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import Completion
 from ext_proc.snapshots import Loaded
@@ -132,7 +133,11 @@ class Exchange:
     # what comes back: a stage that needs to see it says so before `route`
     wants_head: bool = False
     wants_body: bool = False
+    wants_stream: bool = False
+    hides_usage: bool = False
     response: ResponseHead | None = None
+    recorder: StreamRecorder | None = None
+    recorded: bool = False
 
     @property
     def parsed(self) -> Request:
@@ -142,9 +147,17 @@ class Exchange:
         return self.request
 
 
+class Wish(Enum):
+    """What of the final response's body the pipeline is to be given."""
+
+    NOTHING = auto()
+    WHOLE = auto()
+    CHUNKS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A whole JSON response of the provider, as the stages see it."""
+    """A whole response of the provider, as the stages see it: JSON, or a complete stream joined to it."""
 
     head: ResponseHead
     body: bytes

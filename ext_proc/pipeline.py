@@ -19,9 +19,11 @@ from ext_proc.exchange import (
     Reason,
     RequestHead,
     ResponseHead,
+    Wish,
 )
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation, classify
+from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import BadRequest, parse_request
 from ext_proc.openai.responses import parse_completion
 from ext_proc.refusals import refuse
@@ -31,6 +33,8 @@ from ext_proc.snapshots import SnapshotHolder
 PARSE = "parse"
 # A longer JSON answer is passed on unread: Envoy would have to hold it whole.
 READ_AT_MOST_BYTES = 24 * 1024 * 1024
+# A longer stream passes on unrecorded.
+RECORD_AT_MOST_BYTES = 16 * 1024 * 1024
 
 
 class Decisions(Protocol):
@@ -63,7 +67,7 @@ class Stage(Protocol):
         ...
 
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
-        """See a whole JSON response of a parsed operation, whatever its status."""
+        """See a whole answer of a parsed operation: a JSON response, or a complete stream joined to one."""
         ...
 
     def on_end(self, exchange: Exchange) -> None:
@@ -175,12 +179,23 @@ class Pipeline:
             self._decisions.decided(stage, decision.reason)
         return decision
 
-    def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> bool:
-        """Look at the final response's headers; return whether its body is wanted."""
+    def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> Wish:
+        """Look at the final response's headers; return what is wanted of its body."""
         exchange.response = ResponseHead(status, headers)
         for hook in self._on_response_head:
             hook(exchange)
-        return exchange.wants_body and _is_readable(status, headers)
+        if not (exchange.wants_body or exchange.wants_stream) or not _is_readable(status, headers):
+            return Wish.NOTHING
+        if "json" in headers.get("content-type", ""):
+            return Wish.WHOLE if exchange.wants_body and _is_short(headers) else Wish.NOTHING
+        if exchange.wants_stream and headers.get("content-type", "").startswith("text/event-stream"):
+            exchange.recorder = StreamRecorder(
+                exchange.parsed.operation,
+                hides_usage=exchange.hides_usage,
+                max_bytes=RECORD_AT_MOST_BYTES,
+            )
+            return Wish.CHUNKS
+        return Wish.NOTHING
 
     def response_body(self, exchange: Exchange, body: bytes) -> Numbers:
         """Take a whole JSON response through the stages; return what the access log should know of it."""
@@ -188,15 +203,33 @@ class Pipeline:
         if head is None:
             raise RuntimeError("a response body came before its headers")
         completion = parse_completion(exchange.parsed.operation, body)
-        answered = Answered(head, body, completion)
-        for hook in self._on_response:
-            hook(exchange, answered)
+        self._answered(exchange, Answered(head, body, completion))
         if completion is None or completion.usage is None:
             return ()
         return (
             (telemetry.INPUT_TOKENS, float(completion.usage.prompt_tokens)),
             (telemetry.OUTPUT_TOKENS, float(completion.usage.completion_tokens)),
         )
+
+    def response_chunk(self, exchange: Exchange, chunk: bytes, *, end: bool) -> bytes | None:
+        """Record a part of a stream; return what the caller gets in its place, None when that is the same.
+
+        The stages see the joined answer as soon as it is complete: a caller may hang up after the end mark.
+        """
+        recorder, head = exchange.recorder, exchange.response
+        if recorder is None or head is None:
+            raise RuntimeError("a part of a stream came that nobody asked for")
+        visible = recorder.feed(chunk, end=end)
+        if (recorder.done or end) and recorder.complete and not exchange.recorded:
+            exchange.recorded = True
+            body = recorder.answer()
+            completion = parse_completion(exchange.parsed.operation, body)
+            self._answered(exchange, Answered(head, body, completion))
+        return visible
+
+    def _answered(self, exchange: Exchange, answered: Answered) -> None:
+        for hook in self._on_response:
+            hook(exchange, answered)
 
     def routed(self, exchange: Exchange) -> None:
         """Let the snapshot go: the decision is made and told. Safe to call again.
@@ -219,9 +252,9 @@ def _has(stage: Stage, hook: str) -> bool:
 
 
 def _is_readable(status: int, headers: Mapping[str, str]) -> bool:
-    if status != 200 or "json" not in headers.get("content-type", ""):
-        return False
-    if headers.get("content-encoding", "identity") != "identity":
-        return False
+    return status == 200 and headers.get("content-encoding", "identity") == "identity"
+
+
+def _is_short(headers: Mapping[str, str]) -> bool:
     length = headers.get("content-length", "")
     return not (length.isdecimal() and int(length) > READ_AT_MOST_BYTES)

@@ -1,12 +1,13 @@
 """Exact answers from memory: the same question of the same partition and version, answered at once.
 
-Streams pass by (they are recorded later on). What may be stored is decided by the protocol code: a complete
-200 with a finish reason, nothing else.
+A stream is recorded while it passes and kept as its joined answer; a hit is given in the form that was asked
+for. What may be stored is decided by the protocol code: a complete 200 with a finish reason, nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final, Protocol
 
 from ext_proc.answers import StoredAnswer
@@ -14,6 +15,7 @@ from ext_proc.contract import headers as names
 from ext_proc.contract.policies import CachePolicy
 from ext_proc.contract.snapshot import PolicyLayer
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, describe, stamps
+from ext_proc.openai.chunks import NotJoinable, replay
 from ext_proc.openai.errors import ErrorType
 from ext_proc.openai.requests import cache_key
 from ext_proc.pipeline import PassingStage
@@ -21,6 +23,18 @@ from ext_proc.refusals import refuse
 
 REMEMBERED_HITS: Final = 256
 REMEMBERED_HIT_BYTES: Final = 8192
+
+
+JSON: Final = "application/json"
+EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
+
+
+class Form(Enum):
+    """In which form a caller wants an answer."""
+
+    JSON = auto()
+    STREAM = auto()
+    STREAM_WITH_USAGE = auto()
 
 
 class AnswerStore(Protocol):
@@ -49,7 +63,7 @@ class Cache(PassingStage):
         self._store = store
         self._clock = clock
         self._version_in_force = ""
-        self._last_hits: dict[tuple[bytes, str], tuple[StoredAnswer, int, Answer]] = {}
+        self._last_hits: dict[tuple[bytes, str, Form], tuple[StoredAnswer, int, Answer]] = {}
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
@@ -61,10 +75,13 @@ class Cache(PassingStage):
             exchange.cache_key = key
             exchange.cache_status = CacheStatus.MISS
             exchange.wants_body = True
+            exchange.wants_stream = exchange.parsed.stream
             if "refresh" not in directives:
                 stored = self._store.get(key)
                 if stored is not None:
-                    return self._hit(exchange, key, stored)
+                    hit = self._hit(exchange, key, stored)
+                    if hit is not None:
+                        return hit
         if "only" in directives:
             return refuse(
                 504,
@@ -85,7 +102,7 @@ class Cache(PassingStage):
             key,
             StoredAnswer(
                 body=answered.body,
-                content_type=answered.head.headers.get("content-type", "application/json"),
+                content_type=JSON if exchange.recorded else answered.head.headers.get("content-type", JSON),
                 model=exchange.model.name if exchange.model else exchange.asked_model,
                 version=exchange.version.name if exchange.version else "",
                 stored_at=now,
@@ -93,27 +110,39 @@ class Cache(PassingStage):
             ),
         )
 
-    def _hit(self, exchange: Exchange, key: bytes, stored: StoredAnswer) -> Answer:
-        exchange.cache_status = CacheStatus.HIT
-        exchange.backend = None
+    def _hit(self, exchange: Exchange, key: bytes, stored: StoredAnswer) -> Answer | None:
+        """Return the answer in the form that was asked for; None when it cannot be given so."""
         age = max(int(self._clock() - stored.stored_at), 0)
+        form = _form(exchange)
         # Within a second, the answers to one question are one answer.
-        place = (key, exchange.tier)
+        place = (key, exchange.tier, form)
         last = self._last_hits.get(place)
         if last is not None and last[0] is stored and last[1] == age:
+            exchange.cache_status = CacheStatus.HIT
+            exchange.backend = None
             return last[2]
+        body, content_type = stored.body, stored.content_type
+        if form is not Form.JSON:
+            try:
+                usage = form is Form.STREAM_WITH_USAGE
+                body = b"".join(replay(exchange.parsed.operation, stored.body, include_usage=usage))
+            except NotJoinable:
+                return None
+            content_type = EVENT_STREAM
+        exchange.cache_status = CacheStatus.HIT
+        exchange.backend = None
         answer = Answer(
             200,
-            stored.body,
+            body,
             Reason.SERVED_FROM_CACHE,
             (
-                ("content-type", stored.content_type),
+                ("content-type", content_type),
                 ("age", str(age)),
                 *stamps(stored.model, stored.version, CacheStatus.HIT),
             ),
             describe(exchange),
         )
-        if len(stored.body) <= REMEMBERED_HIT_BYTES:
+        if len(body) <= REMEMBERED_HIT_BYTES:
             if len(self._last_hits) >= REMEMBERED_HITS:
                 self._last_hits.clear()
             self._last_hits[place] = (stored, age, answer)
@@ -136,11 +165,17 @@ def _directives(exchange: Exchange) -> frozenset[str]:
     return frozenset(wish.strip().lower() for wish in value.split(",")) if value else frozenset()
 
 
-def _may_be_cached(exchange: Exchange, policy: CachePolicy) -> bool:
+def _form(exchange: Exchange) -> Form:
     request = exchange.parsed
-    if request.stream:
-        return False
-    temperature = request.document.get("temperature")
+    if not request.stream:
+        return Form.JSON
+    options = request.document.get("stream_options")
+    asked = isinstance(options, dict) and options.get("include_usage")
+    return Form.STREAM_WITH_USAGE if asked else Form.STREAM
+
+
+def _may_be_cached(exchange: Exchange, policy: CachePolicy) -> bool:
+    temperature = exchange.parsed.document.get("temperature")
     return not (isinstance(temperature, int | float) and temperature > policy.max_temperature)
 
 

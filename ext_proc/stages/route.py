@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ext_proc.contract.headers import CREDENTIALS
@@ -44,6 +45,8 @@ class Route(PassingStage):
         if version is not None and request.document["model"] != version.upstream_model:
             request.document["model"] = version.upstream_model
             exchange.changed = True
+        if exchange.wants_stream and ask_for_usage(request.document):
+            exchange.hides_usage = exchange.changed = True
         shape = CallShape.STREAM if request.stream else CallShape.JSON
         path = None
         if backend.protocol == "azure-openai":
@@ -54,8 +57,19 @@ class Route(PassingStage):
             body=encode(request.document) if exchange.changed else None,
             remove=_own_key(exchange),
             metadata=describe(exchange),
-            wants_response=exchange.wants_head or exchange.wants_body,
+            wants_response=exchange.wants_head or exchange.wants_body or exchange.wants_stream,
         )
+
+
+def ask_for_usage(document: dict[str, Any]) -> bool:
+    """Ask for the usage of a stream; False when the caller did already, or wrote what we cannot read."""
+    options = document.get("stream_options")
+    if options is None:
+        options = {}
+    if not isinstance(options, dict) or options.get("include_usage"):
+        return False
+    document["stream_options"] = {**options, "include_usage": True}
+    return True
 
 
 def _own_key(exchange: Exchange) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     ImmediateResponse,
     ProcessingRequest,
     ProcessingResponse,
+    TrailersResponse,
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus
 from google.protobuf.struct_pb2 import Struct
@@ -117,6 +118,26 @@ WANT_RESPONSE_BODY: Final[bytes] = ProcessingResponse(
 ).SerializeToString()
 """Reply to response headers: go on, and send the whole body."""
 
+WANT_RESPONSE_CHUNKS: Final[bytes] = ProcessingResponse(
+    # What the caller gets may be shorter than what the provider sent.
+    response_headers=HeadersResponse(
+        response=CommonResponse(header_mutation=HeaderMutation(remove_headers=["content-length"]))
+    ),
+    mode_override=ProcessingMode(
+        request_header_mode=_SEND,
+        response_header_mode=_SEND,
+        request_body_mode=_BUFFERED,
+        response_body_mode=ProcessingMode.STREAMED,
+        response_trailer_mode=_SEND,
+    ),
+).SerializeToString()
+"""Reply to response headers: go on, and send the body part by part as it comes."""
+
+RESPONSE_TRAILERS_SEEN: Final[bytes] = ProcessingResponse(
+    response_trailers=TrailersResponse()
+).SerializeToString()
+"""Reply to response trailers: go on."""
+
 RESPONSE_BODY_SEEN: Final[bytes] = ProcessingResponse(response_body=BodyResponse()).SerializeToString()
 """Reply to a response body that nothing is to be said of."""
 
@@ -200,6 +221,16 @@ def _varint(value: int) -> bytes:
 
 _IMMEDIATE_TAG: Final = _tag(ProcessingResponse.DESCRIPTOR, "immediate_response")
 _BODY_TAG: Final = _tag(ImmediateResponse.DESCRIPTOR, "body")
+
+
+def response_chunk_seen(visible: bytes | None) -> bytes:
+    """Reply to a part of a stream: the caller gets `visible` in its place, or the same when that is None."""
+    if visible is None:
+        return RESPONSE_BODY_SEEN
+    mutation = BodyMutation(body=visible) if visible else BodyMutation(clear_body=True)
+    return _serialise(
+        ProcessingResponse(response_body=BodyResponse(response=CommonResponse(body_mutation=mutation)))
+    )
 
 
 def response_body_seen(numbers: Numbers) -> bytes:

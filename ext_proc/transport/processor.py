@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from envoy.service.ext_proc.v3.external_processor_pb2 import ProcessingRequest
+from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.exchange import Exchange, Forward
+from ext_proc.exchange import Exchange, Forward, Wish
 from ext_proc.pipeline import NoSnapshot, Pipeline
 from ext_proc.transport import codec
 from ext_proc.transport.stream import Abort, Status, Stream
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
 METHOD: Final = f"/{SERVICE}/Process"
+
+
+_WISHES: Final = {
+    Wish.NOTHING: codec.RESPONSE_HEADERS_SEEN,
+    Wish.WHOLE: codec.WANT_RESPONSE_BODY,
+    Wish.CHUNKS: codec.WANT_RESPONSE_CHUNKS,
+}
 
 
 class UnexpectedMessage(RuntimeError):
@@ -69,8 +76,11 @@ class ExternalProcessor:
                 elif kind == "response_headers":
                     reply = self._on_response_headers(exchange, message)
                 elif kind == "response_body":
-                    metadata = pipeline.response_body(exchange, message.response_body.body)
-                    reply = codec.response_body_seen(metadata)
+                    reply = self._on_response_body(exchange, message.response_body)
+                elif kind == "response_trailers":
+                    if exchange.recorder is not None:
+                        pipeline.response_chunk(exchange, b"", end=True)
+                    reply = codec.RESPONSE_TRAILERS_SEEN
                 else:
                     raise UnexpectedMessage(f"Envoy sent {kind}, which this processor does not ask for")
                 await stream.write(reply)
@@ -98,5 +108,11 @@ class ExternalProcessor:
     def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> bytes:
         self._pipeline.routed(exchange)
         status, headers = codec.response_head(message.response_headers)
-        wanted = self._pipeline.response_head(exchange, status, headers)
-        return codec.WANT_RESPONSE_BODY if wanted else codec.RESPONSE_HEADERS_SEEN
+        wish = self._pipeline.response_head(exchange, status, headers)
+        return _WISHES[wish]
+
+    def _on_response_body(self, exchange: Exchange, received: HttpBody) -> bytes:
+        if exchange.recorder is None:
+            return codec.response_body_seen(self._pipeline.response_body(exchange, received.body))
+        visible = self._pipeline.response_chunk(exchange, received.body, end=received.end_of_stream)
+        return codec.response_chunk_seen(visible)

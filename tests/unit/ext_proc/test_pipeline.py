@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, RequestHead
+from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, RequestHead, Wish
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
 from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline, announced
@@ -64,7 +64,7 @@ async def test_an_exchange_from_begin_to_end() -> None:
     pipeline, exchange, _ = opened(head(), stage)
     assert await pipeline.request_head(exchange) is None
     assert await pipeline.request_body(exchange, BODY) == Forward("route")
-    assert pipeline.response_head(exchange, 200, JSON)
+    assert pipeline.response_head(exchange, 200, JSON) is Wish.WHOLE
     assert dict(pipeline.response_body(exchange, ANSWER)) == {"input_tokens": 3.0, "output_tokens": 4.0}
     pipeline.end(exchange)
     assert stage.seen == ["request", "response 200", "end"]
@@ -112,9 +112,9 @@ async def test_only_json_answers_are_read(status: int, headers: dict[str, str], 
     """Everything else costs no message."""
     pipeline, exchange, _ = opened(head(), Recorder())
     await pipeline.request_body(exchange, BODY)
-    assert pipeline.response_head(exchange, status, headers) is read
+    assert (pipeline.response_head(exchange, status, headers) is Wish.WHOLE) is read
     exchange.wants_body = False
-    assert not pipeline.response_head(exchange, status, headers)
+    assert pipeline.response_head(exchange, status, headers) is Wish.NOTHING
 
 
 async def test_the_tokens_of_embeddings_are_read_here() -> None:

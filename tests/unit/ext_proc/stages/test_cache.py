@@ -199,12 +199,11 @@ async def test_directives_of_the_caller() -> None:
     assert answer.body == newer
 
 
-async def test_streams_hot_answers_and_a_cache_that_is_off_pass_by() -> None:
+async def test_hot_answers_and_a_cache_that_is_off_pass_by() -> None:
     """Each is `bypass`, and nothing is kept of it."""
     mesh = Mesh()
     cool = replace(CACHING, cache=replace(CACHING.cache, max_temperature=1.0))
     for document, policy in (
-        ({**HELLO, "stream": True}, CACHING),
         ({**HELLO, "temperature": 1.5}, cool),
         (HELLO, Policy()),
     ):
@@ -213,6 +212,28 @@ async def test_streams_hot_answers_and_a_cache_that_is_off_pass_by() -> None:
             assert answer is None
             assert opened.cache_status is CacheStatus.BYPASS
     assert len(mesh.store) == 0
+
+
+async def test_a_stream_and_a_json_call_answer_each_other() -> None:
+    """Whichever came first; the usage is in a replay only when it was asked for."""
+    whole = GOOD[:-1] + b', "usage": {"prompt_tokens": 7}}'
+    streaming = {**HELLO, "stream": True}
+    mesh = Mesh()
+    await mesh.ask(body=whole)
+    _, answer = await mesh.ask(streaming)
+    assert answer is not None
+    assert dict(answer.headers)["content-type"].startswith("text/event-stream")
+    assert answer.body.endswith(b"data: [DONE]\n\n")
+    assert b"usage" not in answer.body
+    _, answer = await mesh.ask({**streaming, "stream_options": {"include_usage": True}})
+    assert answer is not None
+    assert b'"prompt_tokens":7' in answer.body
+    mesh = Mesh()
+    opened, _ = await mesh.ask(streaming, body=whole, recorded=True)
+    assert opened.wants_stream
+    _, answer = await mesh.ask()
+    assert answer is not None
+    assert (answer.body, dict(answer.headers)["content-type"]) == (whole, "application/json")
 
 
 async def test_the_store_is_as_large_as_the_largest_policy() -> None:

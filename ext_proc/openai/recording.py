@@ -1,0 +1,114 @@
+"""A stream as it passes: recorded, and with the usage taken out that only we asked for (pure).
+
+What cannot be recorded passes on all the same; it is then not kept.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from ext_proc.openai.chunks import ChunkJoiner, NotJoinable
+from ext_proc.openai.documents import encode
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.sse import MAX_EVENT_BYTES, Event, EventParser, EventTooLarge, encode_event
+from ext_proc.openai.usage import Usage, parse_usage
+
+# Two line ends in a row; a CRLF is never taken for two (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+_EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
+_USAGE: Final = b'"usage"'
+
+
+class StreamRecorder:
+    """Follows one stream. `hides_usage`: the caller did not ask for the usage, we did.
+
+    `max_bytes` bounds what is held of it; a longer stream passes unrecorded.
+    """
+
+    __slots__ = ("_ended", "_hides_usage", "_joiner", "_parser", "_tail", "_works", "usage")
+
+    def __init__(self, operation: Operation, *, hides_usage: bool, max_bytes: int) -> None:
+        self._joiner = ChunkJoiner(operation, max_bytes)
+        self._parser = EventParser(min(max_bytes, MAX_EVENT_BYTES))
+        self._hides_usage = hides_usage
+        self._tail = b""
+        self._works = True
+        self._ended = False
+        self.usage: Usage | None = None
+
+    def feed(self, chunk: bytes, *, end: bool) -> bytes | None:
+        """Take what came; return what the caller is to get instead, None when that is the same.
+
+        `end` says that the stream ended in order with this chunk.
+        """
+        self._ended = self._ended or end
+        if not self._works:
+            return None
+        try:
+            if not self._hides_usage:
+                self._join(chunk)
+                return None
+            return self._without_usage(chunk, end)
+        except (NotJoinable, EventTooLarge):
+            self._works = False
+            held, self._tail = self._tail, b""
+            return held + chunk if held else None
+
+    def _join(self, data: bytes) -> list[tuple[Event, dict[str, Any]]]:
+        found = []
+        for event in self._parser.feed(data):
+            chunk = self._joiner.add(event.data)
+            if chunk is not None:
+                found.append((event, chunk))
+                if chunk.get("usage") is not None:
+                    self.usage = parse_usage(chunk) or self.usage
+        return found
+
+    def _without_usage(self, chunk: bytes, end: bool) -> bytes | None:
+        """Join whole events and drop the usage from them; what is not whole yet waits for the rest."""
+        data = self._tail + chunk
+        whole = 0
+        out: list[bytes] = []
+        changed = bool(self._tail)
+        for match in _EVENT_END.finditer(data):
+            block, whole = data[whole : match.end()], match.end()
+            visible = self._visible(block)
+            changed = changed or visible is not block
+            out.append(visible)
+        if len(data) - whole > MAX_EVENT_BYTES:
+            raise EventTooLarge("an event does not end")
+        self._tail = data[whole:]
+        if end:
+            out.append(self._tail)
+            self._tail = b""
+        return b"".join(out) if changed or self._tail else None
+
+    def _visible(self, block: bytes) -> bytes:
+        found = self._join(block)
+        if not found or _USAGE not in block:
+            return block
+        event, chunk = found[0]
+        if "usage" not in chunk:
+            return block
+        if not chunk.get("choices"):
+            return b""
+        if chunk["usage"] is not None:
+            return block  # told without being asked: the caller's, then
+        del chunk["usage"]
+        # An id stands for all events after it too: it is said again only where it was said.
+        said = event.id if b"id:" in block else None
+        return encode_event(encode(chunk), event=event.event, id=said, retry_ms=event.retry_ms)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the answer has come: its end mark, or every finish reason and an end in order."""
+        return self._works and self._joiner.finished and (self._joiner.done or self._ended)
+
+    @property
+    def done(self) -> bool:
+        """Whether the end mark has come."""
+        return self._joiner.done
+
+    def answer(self) -> bytes:
+        """Return the joined answer; only of a complete stream."""
+        return self._joiner.answer()

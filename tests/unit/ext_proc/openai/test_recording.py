@@ -1,0 +1,127 @@
+"""Streams as they pass: what the caller gets, and what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.recording import StreamRecorder
+
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
+
+
+def event(**chunk: object) -> bytes:
+    """Return one chunk as a provider sends it."""
+    return b"data: " + json.dumps({"id": "c", **chunk}, ensure_ascii=False).encode() + b"\n\n"
+
+
+def choice(content: str, finish: str | None = None) -> list[object]:
+    """Return the choices of a chunk."""
+    return [{"index": 0, "delta": {"content": content}, "finish_reason": finish}]
+
+
+PLAIN = [event(choices=choice("你")), b": keep-alive\n\n", event(choices=choice("好", "stop"))]
+DONE = b"data: [DONE]\n\n"
+WITH_USAGE = [
+    event(choices=choice("你"), usage=None),
+    b": keep-alive\n\n",
+    event(choices=choice("好", "stop"), usage=None),
+    event(choices=[], usage=USAGE),
+]
+
+
+def passed(chunks: Sequence[bytes], *, hides: bool, end: bool = True) -> tuple[bytes, StreamRecorder]:
+    """Return what the caller gets of `chunks`, and the recorder."""
+    recorder = StreamRecorder(Operation.CHAT, hides_usage=hides, max_bytes=1_000_000)
+    out = b""
+    for number, chunk in enumerate(chunks, 1):
+        visible = recorder.feed(chunk, end=end and number == len(chunks))
+        out += chunk if visible is None else visible
+    return out, recorder
+
+
+@given(st.lists(st.integers(0, 400), max_size=6), st.sampled_from([b"\n", b"\r\n", b"\r"]), st.booleans())
+def test_wherever_it_is_cut_the_caller_gets_the_same_and_so_is_kept(
+    cuts: list[int], line_end: bytes, hides: bool
+) -> None:
+    """The usage that we asked for is gone without a trace, everything else is there to the byte."""
+    stream = b"".join([*(WITH_USAGE if hides else PLAIN), DONE]).replace(b"\n", line_end)
+    places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
+    pieces = [stream[start:stop] for start, stop in pairwise(places)]
+    out, recorder = passed(pieces, hides=hides)
+    if hides:
+        # Written anew, a chunk has our white space; its neighbours keep theirs.
+        chunks = [json.loads(line[6:]) for line in out.splitlines() if line.startswith(b"data: {")]
+        assert chunks == [json.loads(chunk[6:]) for chunk in PLAIN if chunk.startswith(b"data")]
+        assert b": keep-alive" in out
+        assert out.count(b"[DONE]") == 1
+        assert recorder.usage is not None
+    else:
+        assert out == stream
+    assert recorder.complete
+    answer = json.loads(recorder.answer())
+    assert answer["choices"][0]["message"]["content"] == "你好"
+    assert answer.get("usage") == (USAGE if hides else None)
+
+
+def test_whole_events_pass_at_once() -> None:
+    """Nothing is held back that is whole."""
+    recorder = StreamRecorder(Operation.CHAT, hides_usage=True, max_bytes=1_000_000)
+    for chunk in PLAIN:
+        assert recorder.feed(chunk, end=False) is None
+    assert recorder.feed(WITH_USAGE[-1], end=False) == b""
+
+
+def test_a_caller_who_hangs_up_after_the_end_mark_has_seen_it_all() -> None:
+    """The answer is complete before the stream's end."""
+    _, recorder = passed([*PLAIN, DONE], hides=False, end=False)
+    assert recorder.done
+    assert recorder.complete
+
+
+def test_without_an_end_mark_an_end_in_order_will_do() -> None:
+    """A finish reason and a clean end; without either it is not complete."""
+    assert passed(PLAIN, hides=False)[1].complete
+    assert not passed(PLAIN, hides=False, end=False)[1].complete
+    assert not passed(PLAIN[:1], hides=False)[1].complete
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_what_cannot_be_recorded_passes_on(hides: bool) -> None:
+    """To the byte, and it is not kept."""
+    stream = [b"data: {half", b" an object\n\n", event(choices=choice("a", "stop")), DONE]
+    out, recorder = passed(stream, hides=hides)
+    assert out == b"".join(stream)
+    assert not recorder.complete
+
+
+def test_a_long_stream_passes_on_unrecorded() -> None:
+    """Beyond the bound nothing more is held."""
+    recorder = StreamRecorder(Operation.CHAT, hides_usage=True, max_bytes=100)
+    chunks = [event(choices=choice("x" * 50)), event(choices=choice("y" * 50, "stop")), DONE]
+    out = b""
+    for chunk in chunks:
+        visible = recorder.feed(chunk, end=False)
+        out += chunk if visible is None else visible
+    assert out == b"".join(chunks)
+    assert not recorder.complete
+
+
+def test_usage_that_a_provider_tells_unasked_stays() -> None:
+    """With the last choice, as some do: it is the caller's."""
+    chunk = event(choices=choice("a", "stop"), usage=USAGE)
+    assert passed([chunk, DONE], hides=True)[0] == chunk + DONE
+
+
+def test_ids_and_names_of_events_stay() -> None:
+    """A chunk that is written anew keeps the lines around its data."""
+    chunk = b"event: delta\nid: 7\n" + event(choices=choice("a"), usage=None)
+    out, _ = passed([chunk], hides=True)
+    assert out.startswith(b"event: delta\nid: 7\ndata: {")
+    assert b"usage" not in out
