@@ -1,0 +1,125 @@
+"""What the mesh does with the documents: sidecars, the compiled snapshot, which Policy sets what."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final
+
+from fastapi import FastAPI, Query
+from pydantic.alias_generators import to_camel
+from starlette.responses import Response
+
+from control_plane.api.operations import JSON, Answer, Operation, add, schema_ref
+from control_plane.api.ports import DocumentBook, Fleet
+from control_plane.api.wire import to_json, to_wire
+from control_plane.auth.roles import Need, Role
+from control_plane.resources.compile import compile_snapshot
+from control_plane.resources.explain import explain
+
+# What never leaves the control plane but by the push stream.
+_KEPT_BACK: Final = frozenset({"consumer_keys", "key_salt"})
+
+Workload = Annotated[str, Query(max_length=253, description="The workload's name.")]
+Model = Annotated[str, Query(max_length=253, description="A Model's name, an alias, or any other.")]
+Tier = Annotated[str, Query(max_length=253, description="A Tier's name; empty for a caller without one.")]
+
+
+@dataclass(frozen=True, slots=True)
+class MeshRoutes:
+    """`/api/v1/sidecars`, `/api/v1/snapshot`, `/api/v1/explain`."""
+
+    book: DocumentBook
+    fleet: Fleet
+
+    async def sidecars(self) -> Response:
+        """Answer every sidecar and what it serves."""
+        return Response(to_json({"items": list(self.fleet.sidecars())}), media_type=JSON)
+
+    async def snapshot(self, workload: Workload = "default") -> Response:
+        """Answer what a workload obeys now."""
+        head = self.book.in_force
+        snapshot = await asyncio.to_thread(
+            compile_snapshot,
+            head.documents,
+            workload,
+            head.revision,
+            consumer_keys=head.consumer_keys,
+            key_salt=head.key_salt,
+        )
+        shown = {
+            to_camel(item.name): to_wire(getattr(snapshot, item.name))
+            for item in fields(snapshot)
+            if item.name not in _KEPT_BACK
+        }
+        return Response(to_json(shown), media_type=JSON)
+
+    async def explain(self, model: Model = "", tier: Tier = "", workload: Workload = "default") -> Response:
+        """Answer each field of a Policy as it is in force, and which Policy set it."""
+        found = explain(self.book.head.documents, model, tier, workload)
+        effective = [{"field": field, "value": value, "policy": policy} for field, value, policy in found]
+        body = {"model": model, "tier": tier, "workload": workload, "fields": effective}
+        return Response(to_json(body), media_type=JSON)
+
+
+def add_mesh_routes(app: FastAPI, book: DocumentBook, fleet: Fleet) -> None:
+    """Serve what the mesh does."""
+    routes = MeshRoutes(book, fleet)
+    sidecar: dict[str, Any] = {
+        "id": "shop-7d9f",
+        "workload": "shop",
+        "labels": {"zone": "a"},
+        "connected": True,
+        "pushed": "r12-0f3a9b61c2de",
+        "acknowledged": "r12-0f3a9b61c2de",
+        "nack": None,
+        "inForce": True,
+    }
+    snapshot = {"version": "r12-0f3a9b61c2de", "revision": 12, "workload": "shop", "failOpen": True}
+    explained: dict[str, Any] = {
+        "model": "gpt-4o-mini",
+        "tier": "gold",
+        "workload": "shop",
+        "fields": [
+            {"field": "cache.enabled", "value": True, "policy": "cached"},
+            {"field": "cache.ttl", "value": "24h", "policy": None},
+        ],
+    }
+    add(
+        app,
+        Operation(
+            "GET",
+            "/api/v1/sidecars",
+            "mesh",
+            "List sidecars",
+            Need(Role.VIEWER, "sidecars:read"),
+            {200: Answer("Every sidecar that is known.", schema_ref("SidecarList"), {"items": [sidecar]})},
+            "`pushed` and `acknowledged` are snapshot versions, `nack` is why the last one was refused.",
+        ),
+        routes.sidecars,
+    )
+    add(
+        app,
+        Operation(
+            "GET",
+            "/api/v1/snapshot",
+            "mesh",
+            "Read the snapshot of a workload",
+            Need(Role.VIEWER, "sidecars:read"),
+            {200: Answer("What its sidecars obey, without keys.", schema_ref("Snapshot"), snapshot)},
+        ),
+        routes.snapshot,
+    )
+    add(
+        app,
+        Operation(
+            "GET",
+            "/api/v1/explain",
+            "mesh",
+            "Explain a policy",
+            Need(Role.VIEWER, "policies:read"),
+            {200: Answer("Each field and who set it.", schema_ref("Explanation"), explained)},
+            "`policy` is null where the default is in force.",
+        ),
+        routes.explain,
+    )

@@ -1,0 +1,102 @@
+"""The small JSON bodies: what is asked for when a key, a token or a secret is made."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
+from pydantic.alias_generators import to_camel
+
+from control_plane.auth.roles import SCOPES, Role, check_scopes
+from control_plane.resources.quantities import parse_duration_ms
+
+DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+# The names that the audit uses for what is no token.
+_RESERVED: Final = frozenset({"files", "control plane"})
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
+_MAX_SECRET: Final = 64 * 1024
+
+
+def _written_time(value: Any) -> Any:
+    if not isinstance(value, str) or not _TIME.match(value):
+        raise ValueError("must be a time such as 2027-01-31T08:00:00Z")
+    return value
+
+
+def _scopes(value: tuple[str, ...]) -> tuple[str, ...]:
+    return check_scopes(value)
+
+
+def _token_name(value: str) -> str:
+    if value in _RESERVED:
+        raise ValueError("is a name that the audit uses for something else")
+    return value
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
+Overlap = Annotated[
+    int,
+    BeforeValidator(parse_duration_ms),
+    Field(json_schema_extra={"type": "string", "pattern": DURATION_PATTERN}),
+]
+TokenName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}$"),
+    AfterValidator(_token_name),
+]
+SecretKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}$")]
+SecretValue = Annotated[str, StringConstraints(min_length=1, max_length=_MAX_SECRET)]
+
+
+class Order(BaseModel):
+    """Base of all of them."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        regex_engine="python-re",
+    )
+
+
+class KeyOrder(Order):
+    """A new Consumer key. Without `expiresAt` it does not expire."""
+
+    expires_at: Time | None = None
+
+
+class RotationOrder(Order):
+    """A key in place of another, which goes on for `overlap`."""
+
+    overlap_ms: Overlap = Field(default=86_400_000, alias="overlap")
+
+
+class TokenOrder(Order):
+    """A new API token. Without `scopes` it may do all that its role allows."""
+
+    name: TokenName | None = None
+    role: Role
+    scopes: Annotated[tuple[str, ...], AfterValidator(_scopes), Field(max_length=len(SCOPES))] = ()
+    expires_at: Time | None = None
+
+
+class SecretOrder(Order):
+    """A secret's values, in place of all that it had."""
+
+    values: Annotated[dict[SecretKey, SecretValue], Field(min_length=1, max_length=100)]
+
+
+def in_future(at: datetime | None, now: datetime) -> bool:
+    """Say whether `at`, when it is given, is still to come."""
+    return at is None or at > now

@@ -1,0 +1,232 @@
+"""JSON schemas of what the API takes and gives, for its OpenAPI document.
+
+Specs of documents are described by their own models; durations, sizes and the like are described as they
+are written, not as what they become inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
+
+from control_plane.api.operations import schema_ref
+from control_plane.api.orders import (
+    DURATION_PATTERN,
+    KeyOrder,
+    Order,
+    RotationOrder,
+    SecretOrder,
+    TokenOrder,
+)
+from control_plane.resources.kinds import KINDS
+from control_plane.resources.kinds.spec import Spec
+from control_plane.resources.parsing import API_VERSION
+
+_REF: Final = "#/components/schemas/{model}"
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$"
+_MODEL_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}$"
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer"}
+_TRUTH: Final = {"type": "boolean"}
+_TIME: Final = {"type": "string", "format": "date-time"}
+_MAYBE_TIME: Final = {"type": ["string", "null"], "format": "date-time"}
+_MAYBE_TEXT: Final = {"type": ["string", "null"]}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+
+_DURATION: Final = {"type": "string", "pattern": DURATION_PATTERN, "examples": ["200ms", "24h"]}
+_SIZE: Final = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|KB|MB|GB)$"},
+    ]
+}
+# How what a function reads first is written; by the function's name.
+_WRITTEN: Final[Mapping[str, dict[str, Any]]] = {
+    "parse_duration_ms": _DURATION,
+    "_above_zero": _DURATION,
+    "parse_size_bytes": _SIZE,
+    "_written_time": _TIME,
+    "_status_text": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+    "_http_version": {"enum": ["auto", "1.1", "2", 1.1, 2]},
+}
+
+
+class _Written(GenerateJsonSchema):
+    """Describes values as they are written."""
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        """Describe what a function reads, where it reads something of its own."""
+        name = getattr(schema["function"]["function"], "__name__", "")
+        if name not in _WRITTEN:
+            return super().function_before_schema(schema)
+        # A description of its own: bounds of what the value becomes inside are not for what is written.
+        self_made = self.generate_inner(core_schema.any_schema())
+        self_made.update(_WRITTEN[name])
+        return self_made
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Leave titles away: the names are titles enough."""
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Describe without the default: inside, it is not what would be written."""
+        return self.generate_inner(schema["schema"])
+
+
+def component_schemas() -> dict[str, Any]:
+    """Return every schema by name."""
+    specs: list[type[Spec] | type[Order]] = [
+        *KINDS.values(),
+        KeyOrder,
+        RotationOrder,
+        TokenOrder,
+        SecretOrder,
+    ]
+    _, found = models_json_schema(
+        [(spec, "validation") for spec in specs], ref_template=_REF, schema_generator=_Written
+    )
+    schemas: dict[str, Any] = dict(found["$defs"])
+    for kind, spec in KINDS.items():
+        schemas[kind] = _document(kind, spec)
+        schemas[f"{kind}List"] = _list(schema_ref(kind), paged=True)
+    return {**schemas, **_ANSWERS}
+
+
+def _document(kind: str, spec: type[Spec]) -> dict[str, Any]:
+    name = {"type": "string", "pattern": _MODEL_NAME if kind == "Model" else _NAME}
+    return {
+        **_object(
+            {
+                "apiVersion": {"type": "string", "const": API_VERSION},
+                "kind": {"type": "string", "const": kind},
+                "metadata": {**_object({"name": name}), "additionalProperties": False},
+                "spec": schema_ref(spec.__name__),
+                "status": {"description": "Accepted and ignored when it is sent."},
+            },
+            optional=("apiVersion", "status"),
+        ),
+        "additionalProperties": False,
+    }
+
+
+def _object(properties: Mapping[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": dict(properties), "required": required}
+
+
+def _list(item: Mapping[str, Any], *, paged: bool = False) -> dict[str, Any]:
+    items = {"type": "array", "items": dict(item)}
+    if not paged:
+        return _object({"items": items})
+    return _object(
+        {"items": items, "next": {**_TEXT, "description": "Send it as `after`."}}, optional=("next",)
+    )
+
+
+_PROBLEM: Final = _object({"document": _TEXT, "field": _TEXT, "message": _TEXT})
+_ACTION: Final = {"type": "string", "enum": ["create", "update", "delete", "unchanged"]}
+_FIELD: Final = _object({"field": _TEXT, "before": {}, "after": {}})
+_CHANGE: Final = _object(
+    {"document": _TEXT, "action": _ACTION, "fields": {"type": "array", "items": _FIELD}}, optional=("fields",)
+)
+_CHANGES: Final = {"type": "array", "items": schema_ref("Change")}
+_TOKEN: Final = {
+    "id": _TEXT,
+    "name": _TEXT,
+    "role": {"type": "string", "enum": ["viewer", "editor", "admin", "sidecar"]},
+    "scopes": _TEXTS,
+    "createdAt": _TIME,
+    "expiresAt": _MAYBE_TIME,
+    "revokedAt": _MAYBE_TIME,
+}
+_REVISION: Final = {
+    "revision": _NUMBER,
+    "at": _TIME,
+    "actor": _TEXT,
+    "source": _TEXT,
+    "action": _TEXT,
+    "state": {"type": "string", "enum": ["accepted", "halted"]},
+    "reason": _TEXT,
+    "detail": _TEXT,
+    "rolledBackTo": {"type": ["integer", "null"]},
+    "changes": _CHANGES,
+}
+_AUDIT: Final = {
+    "id": _NUMBER,
+    "at": _TIME,
+    "actor": _TEXT,
+    "role": _TEXT,
+    "source": _TEXT,
+    "action": _TEXT,
+    "target": _TEXT,
+    "revision": {"type": ["integer", "null"]},
+    "outcome": _TEXT,
+    "detail": _TEXT,
+}
+_SIDECAR: Final = {
+    "id": _TEXT,
+    "workload": _TEXT,
+    "labels": {"type": "object", "additionalProperties": _TEXT},
+    "connected": _TRUTH,
+    "pushed": _TEXT,
+    "acknowledged": _TEXT,
+    "nack": _MAYBE_TEXT,
+    "inForce": _TRUTH,
+}
+_KEY: Final = {
+    "id": _TEXT,
+    "consumer": _TEXT,
+    "hint": _TEXT,
+    "createdAt": _TIME,
+    "expiresAt": _MAYBE_TIME,
+    "revokedAt": _MAYBE_TIME,
+}
+_ANSWERS: Final[dict[str, Any]] = {
+    "Problem": _object(
+        {
+            "type": _TEXT,
+            "title": _TEXT,
+            "status": _NUMBER,
+            "detail": _TEXT,
+            "errors": {"type": "array", "items": _PROBLEM},
+        }
+    ),
+    "Change": _CHANGE,
+    "Applied": _object(
+        {
+            "revision": _NUMBER,
+            "dryRun": _TRUTH,
+            "changes": _CHANGES,
+            "warnings": {"type": "array", "items": _PROBLEM},
+        }
+    ),
+    "Revision": _object(_REVISION),
+    "RevisionList": _list(schema_ref("Revision")),
+    "Diff": _object({"revision": _NUMBER, "against": _NUMBER, "changes": _CHANGES}),
+    "AuditList": _list(_object(_AUDIT)),
+    "SidecarList": _list(_object(_SIDECAR)),
+    "Snapshot": _object({"version": _TEXT, "revision": _NUMBER, "workload": _TEXT}),
+    "Explanation": _object(
+        {
+            "model": _TEXT,
+            "tier": _TEXT,
+            "workload": _TEXT,
+            "fields": {
+                "type": "array",
+                "items": _object({"field": _TEXT, "value": {}, "policy": _MAYBE_TEXT}),
+            },
+        }
+    ),
+    "NewKey": _object({"id": _TEXT, "consumer": _TEXT, "key": _TEXT, "expiresAt": _MAYBE_TIME}),
+    "KeyList": _list(_object(_KEY)),
+    "NewToken": _object({**_TOKEN, "token": _TEXT}),
+    "TokenList": _list(_object(_TOKEN)),
+    "SecretList": _list(_object({"name": _TEXT, "keys": _TEXTS, "changedAt": _TIME})),
+    "Health": _object({"status": _TEXT}),
+    "Readiness": _object(
+        {"status": _TEXT, "sidecars": _NUMBER, "database": _TEXT, "reason": _TEXT}, optional=("reason",)
+    ),
+}
