@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 from typing import Any
@@ -11,7 +12,17 @@ import pytest
 
 from tests.harness.mesh import Mesh
 from tests.harness.raw_http import Answer, ask, connect, json_request, post, request_bytes
-from tests.harness.rude import RudeProvider, completion, reply
+from tests.harness.rude import (
+    STREAM_END,
+    STREAM_HEAD,
+    Act,
+    Piece,
+    RudeProvider,
+    chunk,
+    completion,
+    event,
+    reply,
+)
 
 CHAT = "/v1/chat/completions"
 _QUESTIONS = itertools.count(1)
@@ -235,14 +246,121 @@ async def test_callers_can_steer_the_cache(mesh: Mesh, rude: RudeProvider, scrip
     assert status(odd) in ("hit", "miss")
 
 
-async def test_streams_pass_by(mesh: Mesh) -> None:
-    """A stream is a bypass for now, and does not disturb the JSON entry of the same question."""
+def chunk_of(delta: dict[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return one chunk of a chat stream."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        **more,
+    }
+
+
+def streamed(*documents: dict[str, Any], end: bytes = b"data: [DONE]\n\n") -> tuple[Piece, ...]:
+    """Return a whole stream, an event a chunk."""
+    events = [chunk(event(document)) for document in documents]
+    return (STREAM_HEAD, *events, chunk(end), STREAM_END)
+
+
+def chunks_in(answer: Answer) -> list[dict[str, Any]]:
+    """Return the chunks of a streamed answer; its end mark must be the last event."""
+    *events, last = answer.body.decode().removesuffix("\n\n").split("\n\n")
+    assert last == "data: [DONE]"
+    return [json.loads(found.removeprefix("data: ")) for found in events if found.startswith("data: {")]
+
+
+HELLO_STREAM = (
+    chunk_of({"role": "assistant", "content": ""}, usage=None),
+    chunk_of({"content": "Hel"}, usage=None),
+    chunk_of({"content": "lo", "x_unknown": "!"}, usage=None, system_fingerprint="f"),
+    chunk_of({}, "stop", usage=None),
+    {**chunk_of({}), "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}},
+)
+
+
+async def test_a_stream_and_a_json_call_answer_each_other(
+    mesh: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """A recorded stream is a hit as JSON and as a stream, with all its fields; usage only where asked for."""
+    headers = rude.script(script, streamed(*HELLO_STREAM))
+    document = {**question(), "stream": True}
+    first = await post(mesh.proxy_port, document, headers)
+    assert status(first) == "miss"
+    sent = json.loads(rude.seen(script)[0].body)
+    assert sent["stream_options"] == {"include_usage": True}
+    # What we asked for ourselves is taken out again, and nothing else.
+    assert chunks_in(first) == [
+        {name: value for name, value in one.items() if name != "usage"} for one in HELLO_STREAM[:-1]
+    ]
+    again = await post(mesh.proxy_port, document, headers)
+    assert status(again) == "hit"
+    assert (again.get("content-type") or "").startswith("text/event-stream")
+    assert "".join(one["choices"][0]["delta"].get("content", "") for one in chunks_in(again)) == "Hello"
+    assert b"usage" not in again.body
+    asking = {**document, "stream_options": {"include_usage": True}}
+    assert chunks_in(await post(mesh.proxy_port, asking, headers))[-1]["usage"]["total_tokens"] == 5
+    as_json = await post(mesh.proxy_port, {**document, "stream": False}, headers)
+    assert (status(as_json), as_json.get("content-type")) == ("hit", "application/json")
+    assert as_json.json()["choices"][0]["message"] == {
+        "role": "assistant", "content": "Hello", "x_unknown": "!",
+    }  # fmt: skip
+    assert as_json.json()["system_fingerprint"] == "f"
+    assert len(rude.seen(script)) == 1
+
+
+async def test_a_json_answer_is_replayed_as_a_stream(mesh: Mesh) -> None:
+    """The other way round."""
     document = question()
-    assert status(await post(mesh.proxy_port, document)) == "miss"
-    streamed = await post(mesh.proxy_port, {**document, "stream": True})
-    assert (streamed.get("content-type") or "").startswith("text/event-stream")
-    assert status(streamed) == "bypass"
-    assert status(await post(mesh.proxy_port, document)) == "hit"
+    whole = await post(mesh.proxy_port, document)
+    replayed = await post(mesh.proxy_port, {**document, "stream": True})
+    assert (status(whole), status(replayed)) == ("miss", "hit")
+    text = "".join(one["choices"][0]["delta"].get("content") or "" for one in chunks_in(replayed))
+    assert text == whole.json()["choices"][0]["message"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kept"),
+    [
+        pytest.param(streamed(*HELLO_STREAM[:-1], end=b""), True, id="no end mark, but a clean end"),
+        pytest.param(streamed(*HELLO_STREAM[:2]), False, id="no finish reason"),
+        pytest.param((*streamed(*HELLO_STREAM[:4])[:-2], Act.CLOSE), False, id="cut after the reason"),
+        pytest.param((*streamed(*HELLO_STREAM[:3])[:-2], Act.RESET), False, id="reset in the middle"),
+        pytest.param(
+            streamed(*HELLO_STREAM[:3], {"error": {"message": "x"}}, chunk_of({}, "stop")),
+            False,
+            id="an error frame",
+        ),
+        pytest.param((STREAM_HEAD, STREAM_END), False, id="nothing"),
+        pytest.param(streamed(chunk_of({}, "stop", choices=[])), False, id="no choices"),
+    ],
+)
+async def test_only_a_whole_stream_is_kept(
+    mesh: Mesh, rude: RudeProvider, script: str, pieces: tuple[Piece, ...], kept: bool
+) -> None:
+    """Whatever else comes is passed on as far as it came, and asked again."""
+    headers = rude.script(script, pieces, reply(200, completion("fresh")))
+    document = question()
+    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        await post(mesh.proxy_port, {**document, "stream": True}, headers)
+    second = await post(mesh.proxy_port, document, headers)
+    assert status(second) == ("hit" if kept else "miss")
+
+
+async def test_a_reader_who_hangs_up_after_the_end_mark_leaves_a_hit(
+    mesh: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """The answer was whole by then."""
+    headers = rude.script(script, [*streamed(*HELLO_STREAM)[:-1], Act.HOLD])
+    document = {**question(), "stream": True}
+    async with await connect(mesh.proxy_port) as connection:
+        await connection.send(json_request(CHAT, document, list(headers.items())))
+        await connection.receive_head()
+        while b"[DONE]" not in await connection.receive_chunk():
+            pass
+    assert status(await post(mesh.proxy_port, document, headers)) == "hit"
 
 
 async def test_an_alias_finds_its_models_answer(mesh: Mesh) -> None:
