@@ -60,12 +60,7 @@ class _Written(GenerateJsonSchema):
     def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
         """Describe what a function reads, where it reads something of its own."""
         name = getattr(schema["function"]["function"], "__name__", "")
-        if name not in _WRITTEN:
-            return super().function_before_schema(schema)
-        # A description of its own: bounds of what the value becomes inside are not for what is written.
-        self_made = self.generate_inner(core_schema.any_schema())
-        self_made.update(_WRITTEN[name])
-        return self_made
+        return dict(_WRITTEN[name]) if name in _WRITTEN else super().function_before_schema(schema)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Leave titles away: the names are titles enough."""
@@ -88,11 +83,18 @@ def component_schemas() -> dict[str, Any]:
     _, found = models_json_schema(
         [(spec, "validation") for spec in specs], ref_template=_REF, schema_generator=_Written
     )
-    schemas: dict[str, Any] = dict(found["$defs"])
+    schemas: dict[str, Any] = _without_inner_bounds(found["$defs"])
     for kind, spec in KINDS.items():
         schemas[kind] = _document(kind, spec)
         schemas[f"{kind}List"] = _list(schema_ref(kind), paged=True)
     return {**schemas, **_ANSWERS}
+
+
+def _without_inner_bounds(value: Any) -> Any:
+    """Leave away bounds that pydantic has no word for: they are of what a value becomes inside."""
+    if isinstance(value, dict):
+        return {key: _without_inner_bounds(item) for key, item in value.items() if key not in ("ge", "le")}
+    return [_without_inner_bounds(item) for item in value] if isinstance(value, list) else value
 
 
 def _document(kind: str, spec: type[Spec]) -> dict[str, Any]:
