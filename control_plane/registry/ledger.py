@@ -17,7 +17,6 @@ from control_plane.registry.errors import RegistryError, StoreUnavailableError
 from control_plane.registry.ports import Reading, Sealer, Store, Writing
 from control_plane.registry.state import State, load, refreshed
 from control_plane.registry.values import Actor, AuditEntry, Head, Revision, StoreStatus
-from control_plane.resources.problems import InvalidDocumentsError
 
 KEY_SALT = "key_salt"
 SALT_BYTES = 32
@@ -153,11 +152,13 @@ class Ledger:
 
     @contextlib.asynccontextmanager
     async def change(self) -> AsyncIterator[Change]:
-        """Change the newest state, whoever made it; committed, and listeners told, when the block ends well."""
+        """Change the newest state, whoever made it; committed and told to all when the block ends well."""
         async with self._lock:
             with self._watched():
                 async with self._store.write() as tx:
                     state = await refreshed(self.state, tx, self._sealer)
+                    if "revisions" in state.unread:
+                        raise StoreUnavailableError(state.unread["revisions"])
                     change = Change(tx, state, self._now())
                     yield change
                     state = await change.finish()
@@ -186,26 +187,25 @@ class Ledger:
 
     def _adopt(self, state: State) -> None:
         before, self.state = self.state, state
+        for what, reason in state.unread.items():
+            if before.unread.get(what) != reason:
+                self._log.error("another replica's change cannot be used here", what=what, reason=reason)
         if state.in_force is before.in_force:
             return
         for listener in self._listeners:
             listener(state.in_force)
 
     async def _follow(self) -> None:
-        last = ""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._poll_s)
             self._wake.clear()
             try:
                 await self.refresh()
-                last = ""
             except StoreUnavailableError:
                 continue  # told once, by _watched
-            except (RegistryError, InvalidDocumentsError) as error:
-                if str(error) != last:
-                    last = str(error)
-                    self._log.error("another replica's change cannot be used here", reason=last)
+            except RegistryError as error:
+                self._log.error("the database cannot be followed", reason=str(error))
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

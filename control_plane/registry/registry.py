@@ -52,8 +52,8 @@ _NAMED_IN_AUDIT: Final = 20
 class Registry:
     """Reads come from memory and go on without a database; changes are transactions on the newest state.
 
-    Every change may raise `StoreUnavailableError` or `StorageFullError`; then nothing was changed. So may reads
-    of what is not in memory: revisions, diffs and the audit.
+    Every change may raise `StoreUnavailableError` or `StorageFullError`; then nothing was changed. So may
+    reads of what is not in memory: revisions, diffs and the audit.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Registry:
         if_match: str | None = None,
         if_none_match: bool = False,
     ) -> Put:
-        """Create or replace one document; `if_match` is an If-Match header, `if_none_match` says there is none yet.
+        """Create or replace one document; `if_match` is an If-Match header, `if_none_match`: there is none.
 
         Raises:
             NotFoundError: there is no such kind.
@@ -173,7 +173,7 @@ class Registry:
             return await self._commit(change, plan, actor, "delete")
 
     async def rollback(self, revision: int, actor: Actor) -> Applied:
-        """Make the documents what they were at `revision`, as a new revision; keys and secrets stay.
+        """Make the documents what they were at `revision`, as a new one; keys and secrets stay.
 
         Raises:
             NotFoundError: there is no such revision.
@@ -224,7 +224,7 @@ class Registry:
         return replace(found, changes=await asyncio.to_thread(versions_diff, versions, number - 1, number))
 
     async def diff(self, older: int, newer: int) -> tuple[DocumentChange, ...]:
-        """Return what has to change in `older` to get `newer`, which may be reversed; 0 is the empty beginning.
+        """Return what has to change in `older` to get `newer`; 0 is the empty beginning.
 
         Raises:
             NotFoundError: one of them does not exist.

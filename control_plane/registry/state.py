@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from control_plane.registry.errors import StoreOpenError
+from control_plane.registry.errors import SecretKeyError, StoreOpenError
 from control_plane.registry.planning import Plan, parse_stored
 from control_plane.registry.ports import Epochs, Positions, Reading, SealedSecret, Sealer
 from control_plane.registry.values import DocumentKey, Head, KeyRow, SecretName, StoredDocument, TokenRow
@@ -19,7 +19,11 @@ from ext_proc.contract.snapshot import ConsumerKey
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything in memory, immutable. `keys` and `tokens` are by id, oldest first; `secrets` by name."""
+    """Everything in memory, immutable.
+
+    `keys` and `tokens` are by id, oldest first; `secrets` by name. `unread` says of an epoch why what another
+    replica changed cannot be used here: it stays as it was, and is tried again.
+    """
 
     epochs: Epochs = field(default_factory=Epochs)
     positions: Positions = field(default_factory=Positions)
@@ -28,6 +32,7 @@ class State:
     keys: Mapping[str, KeyRow] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     tokens: Mapping[str, TokenRow] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     secrets: Mapping[str, SecretName] = field(default_factory=lambda: MappingProxyType({}))
+    unread: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_everywhere(self, **parts: object) -> State:
         """Return this state with `parts` of both heads replaced: keys and secrets have no history."""
@@ -45,40 +50,49 @@ async def load(reading: Reading, sealer: Sealer, key_salt: str) -> State:
         StoreOpenError: this build refuses the documents that are stored.
         SecretKeyError: the stored secrets were sealed with another key.
     """
-    try:
-        return await refreshed(State().with_everywhere(key_salt=key_salt), reading, sealer)
-    except InvalidDocumentsError as refused:
-        first = refused.problems[0].sentence()
-        raise StoreOpenError(
-            f"this build refuses the documents in the database ({first}); change them with the build "
-            "that wrote them"
-        ) from refused
+    state = await refreshed(State().with_everywhere(key_salt=key_salt), reading, sealer)
+    if "secrets" in state.unread:
+        raise SecretKeyError(state.unread["secrets"])
+    if "revisions" in state.unread:
+        raise StoreOpenError(state.unread["revisions"])
+    return state
 
 
 async def refreshed(state: State, reading: Reading, sealer: Sealer) -> State:
     """Return `state` as `reading` has it now; the same object when nothing changed.
 
-    Raises:
-        InvalidDocumentsError: this build refuses a document that another one wrote.
-        SecretKeyError: a secret was sealed with a key that this replica does not have.
+    What cannot be used is left as it was and named in `unread`, so that one bad thing holds back no other:
+    a revoked key has to be revoked everywhere.
     """
     epochs = await reading.epochs()
     known = state.epochs
     if epochs == known:
         return state
+    unread: dict[str, str] = {}
     if epochs.keys != known.keys:
         state = keys_changed(state, {row.info.id: row for row in await reading.keys()})
-    if epochs.secrets != known.secrets:
-        state = secrets_changed(state, await reading.secrets(), sealer)
     if epochs.tokens != known.tokens:
         state = replace(state, tokens={row.id: row for row in await reading.tokens()})
+    if epochs.secrets != known.secrets:
+        try:
+            state = secrets_changed(state, await reading.secrets(), sealer)
+        except SecretKeyError as error:
+            unread["secrets"] = str(error)
+            epochs = replace(epochs, secrets=known.secrets)
     if epochs.revisions != known.revisions:
-        state = await _follow(state, reading)
-    return replace(state, epochs=epochs)
+        try:
+            state = await _follow(state, reading)
+        except InvalidDocumentsError as refused:
+            first = refused.problems[0].sentence()
+            unread["revisions"] = (
+                f"this build refuses the documents in the database ({first}); run the build that wrote them"
+            )
+            epochs = replace(epochs, revisions=known.revisions)
+    return replace(state, epochs=epochs, unread=unread)
 
 
 def keys_changed(state: State, keys: Mapping[str, KeyRow]) -> State:
-    """Return `state` with these Consumer keys. A revoked key is in no head; an expired one carries its end."""
+    """Return `state` with these Consumer keys: revoked ones in no head, expiring ones with their end."""
     live = {
         row.digest: ConsumerKey(row.info.consumer, _posix(row.info.expires_at))
         for row in keys.values()
@@ -105,7 +119,7 @@ def secrets_changed(state: State, sealed: Iterable[SealedSecret], sealer: Sealer
 
 
 def documents_changed(state: State, plan: Plan, revision: int, at: datetime) -> State:
-    """Return `state` after `plan` became `revision`, which is in force with all that came before."""
+    """Return `state` after `plan` became `revision`; it is in force, with all it is built on."""
     head = _planned(state.head, plan, revision, at)
     return replace(
         state, head=head, in_force=head, positions=Positions(revision, revision, revision, revision)

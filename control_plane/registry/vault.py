@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from control_plane.registry.errors import InUseError, NotFoundError
+from control_plane.registry.errors import InUseError, NotFoundError, SecretKeyError
 from control_plane.registry.ledger import Ledger
 from control_plane.registry.ports import SealedSecret, Sealer
 from control_plane.registry.state import renumbered, secrets_changed
@@ -43,6 +43,8 @@ class Vault:
         if problems:
             raise InvalidDocumentsError(problems)
         async with self._ledger.change() as change:
+            if "secrets" in change.state.unread:
+                raise SecretKeyError(change.state.unread["secrets"])
             sealed = {key: self._sealer.seal(name, key, value.encode()) for key, value in values.items()}
             created = name not in change.state.secrets
             await change.tx.put_secret(name, sealed, change.at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=Spec)
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A consistent set of documents by kind and name. `notices` names what has no effect yet."""
+    """A consistent set of documents by kind and name. `notices` names what has no effect yet, if collected."""
 
     backends: Mapping[str, BackendSpec] = field(default_factory=dict)
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
@@ -57,16 +57,19 @@ def check_documents(raws: Iterable[RawDocument]) -> Documents:
     return assemble(parsed)
 
 
-def assemble(parsed: Sequence[Document]) -> Documents:
+def assemble(parsed: Sequence[Document], changed: Set[str] | None = None) -> Documents:
     """Check documents, each right by itself and named once, against each other.
 
     Of two that contradict each other the later one is blamed, so what is being changed stands last. The set
-    itself is sorted by name: it is the same in whatever order its documents were written.
+    itself is sorted by name: it is the same in whatever order its documents were written. `changed` names the
+    kinds that differ from a set that was right (None: any may); only then notices are not collected.
 
     Raises:
         InvalidDocumentsError: with every problem found.
     """
-    problems = [*reference_problems(parsed), *policy_problems(parsed)]
+    problems = reference_problems(parsed)
+    if changed is None or "Policy" in changed:
+        problems += policy_problems(parsed)
     if problems:
         raise InvalidDocumentsError(problems)
     by_name = sorted(parsed, key=lambda document: document.name)
@@ -78,7 +81,7 @@ def assemble(parsed: Sequence[Document]) -> Documents:
         policies=_of(by_name, PolicySpec),
         releases=_of(by_name, ReleaseSpec),
         pins=_of(by_name, PinSpec),
-        notices=tuple(notices(parsed)),
+        notices=tuple(notices(parsed)) if changed is None else (),
     )
 
 

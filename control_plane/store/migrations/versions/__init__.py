@@ -1,0 +1,1 @@
+"""One migration a file, each with the number of the schema it leads to."""

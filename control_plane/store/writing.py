@@ -1,0 +1,126 @@
+"""Changing the database: the registry's values to rows, within one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import delete, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control_plane.registry.ports import DocumentVersion, Epochs, SealedSecret
+from control_plane.registry.values import AuditEntry, KeyRow, Revision, RevisionState, TokenRow
+from control_plane.store import tables
+from control_plane.store.reading import SqlReading
+
+
+class SqlWriting(SqlReading):
+    """One transaction of `connection`. `announce` has other replicas told when it is committed."""
+
+    def __init__(self, connection: AsyncConnection, announce: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(connection)
+        self._announce = announce
+
+    async def bump(self, names: Iterable[str]) -> Epochs:
+        """Raise the counters `names` by one and return all."""
+        table = tables.epochs
+        change = update(table).where(table.c.name.in_(list(names))).values(epoch=table.c.epoch + 1)
+        await self._connection.execute(change)
+        await self._announce()
+        return await self.epochs()
+
+    async def add_revision(
+        self, revision: Revision, versions: Sequence[DocumentVersion], *, of_documents: bool
+    ) -> None:
+        """Keep a revision and what it made of documents."""
+        row = insert(tables.revisions).values(
+            revision=revision.revision,
+            at=revision.at,
+            actor=revision.actor,
+            source=revision.source,
+            action=revision.action,
+            of_documents=of_documents,
+            state=revision.state.value,
+            reason=revision.reason,
+            detail=revision.detail,
+            rolled_back_to=revision.rolled_back_to,
+        )
+        await self._connection.execute(row)
+        if versions:
+            await self._connection.execute(
+                insert(tables.document_versions),
+                [
+                    {
+                        "kind": version.kind,
+                        "name": version.name,
+                        "revision": version.revision,
+                        "action": version.action.value,
+                        "content": version.content,
+                    }
+                    for version in versions
+                ],
+            )
+
+    async def halt(self, revision: int, reason: str) -> None:
+        """Mark a revision halted."""
+        table = tables.revisions
+        change = update(table).where(table.c.revision == revision)
+        await self._connection.execute(change.values(state=RevisionState.HALTED.value, reason=reason))
+
+    async def add_key(self, row: KeyRow) -> None:
+        """Keep a new Consumer key."""
+        values = {**asdict(row.info), "digest": row.digest}
+        await self._connection.execute(insert(tables.consumer_keys).values(values))
+
+    async def end_key(
+        self, key_id: str, *, expires_at: datetime | None = None, revoked_at: datetime | None = None
+    ) -> None:
+        """Give a key an end: the fields that are not None."""
+        ends = {"expires_at": expires_at, "revoked_at": revoked_at}
+        table = tables.consumer_keys
+        change = update(table).where(table.c.id == key_id)
+        await self._connection.execute(
+            change.values({name: at for name, at in ends.items() if at is not None})
+        )
+
+    async def put_secret(self, name: str, values: Mapping[str, bytes], at: datetime) -> None:
+        """Keep the sealed values of a secret in place of those it had."""
+        await self.delete_secret(name)
+        rows = [
+            {"name": name, "key": key, "sealed": sealed, "changed_at": at} for key, sealed in values.items()
+        ]
+        await self._connection.execute(insert(tables.secrets), rows)
+
+    async def reseal(self, secrets: Sequence[SealedSecret]) -> None:
+        """Replace the sealed form of values that stay what they are."""
+        table = tables.secrets
+        for item in secrets:
+            change = update(table).where(table.c.name == item.name, table.c.key == item.key)
+            await self._connection.execute(change.values(sealed=item.sealed))
+
+    async def delete_secret(self, name: str) -> None:
+        """Delete every value of a secret."""
+        await self._connection.execute(delete(tables.secrets).where(tables.secrets.c.name == name))
+
+    async def add_token(self, row: TokenRow) -> None:
+        """Keep a new API token."""
+        values = {**asdict(row), "scopes": json.dumps(row.scopes)}
+        await self._connection.execute(insert(tables.tokens).values(values))
+
+    async def revoke_token(self, token_id: str, at: datetime) -> None:
+        """End a token."""
+        table = tables.tokens
+        await self._connection.execute(update(table).where(table.c.id == token_id).values(revoked_at=at))
+
+    async def set_setting(self, name: str, value: bytes) -> None:
+        """Keep a setting of this installation."""
+        await self._connection.execute(delete(tables.settings).where(tables.settings.c.name == name))
+        await self._connection.execute(insert(tables.settings).values(name=name, value=value))
+
+    async def add_audit(self, entry: AuditEntry) -> None:
+        """Keep an audit row; its id is the database's to give."""
+        values = asdict(entry)
+        del values["id"]
+        await self._connection.execute(insert(tables.audit).values(values))
