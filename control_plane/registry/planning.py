@@ -13,6 +13,7 @@ from control_plane.resources.documents import Documents, assemble, duplicates
 from control_plane.resources.loading import RawDocument
 from control_plane.resources.parsing import MAX_PROBLEMS_EACH, Document, parse_document, parse_documents
 from control_plane.resources.problems import InvalidDocumentsError, Problem
+from control_plane.resources.unbuilt import notices
 from control_plane.resources.users import users_of
 from control_plane.resources.written import same_content, written_content
 
@@ -22,21 +23,18 @@ class Plan:
     """A change of documents, checked as a whole: what becomes of each, and the set afterwards.
 
     `contents` has the JSON of each document that is written, None for a deletion; empty when nothing changes.
+    `warnings` names what has no effect yet in the documents of this change.
     """
 
     changes: tuple[DocumentChange, ...]
     contents: Mapping[DocumentKey, bytes | None]
     parsed: Mapping[DocumentKey, Document]
     documents: Documents
+    warnings: tuple[Problem, ...] = ()
 
     def actions(self) -> Mapping[DocumentKey, ChangeAction]:
         """Return what becomes of each document that is written."""
         return {(change.kind, change.name): change.action for change in self.changes}
-
-    def warnings(self) -> tuple[Problem, ...]:
-        """Return the notices about documents of this change."""
-        named = {change.document for change in self.changes}
-        return tuple(notice for notice in self.documents.notices if notice.document in named)
 
 
 def parse_all(raws: Sequence[RawDocument]) -> list[Document]:
@@ -92,7 +90,7 @@ def parse_stored(documents: Iterable[StoredDocument]) -> dict[DocumentKey, Docum
     return {(document.kind, document.name): document for document in parsed}
 
 
-def plan_change(head: Head, written: Iterable[Document] = (), deleted: Iterable[DocumentKey] = ()) -> Plan:
+def plan_change(head: Head, written: Sequence[Document] = (), deleted: Iterable[DocumentKey] = ()) -> Plan:
     """Return what writing and deleting these makes of `head`.
 
     Raises:
@@ -118,12 +116,14 @@ def plan_change(head: Head, written: Iterable[Document] = (), deleted: Iterable[
         fields = field_changes(head.stored[key].value, None)
         changes.append(DocumentChange(*key, ChangeAction.DELETE, fields))
         contents[key] = None
+    warnings = tuple(notices(written))
     if not contents:
-        return Plan(tuple(changes), {}, head.parsed, head.documents)
+        return Plan(tuple(changes), {}, head.parsed, head.documents, warnings)
     kept = {key: document for key, document in head.parsed.items() if key not in contents}
     # What is being changed stands last: of two that contradict each other it is the one to blame.
-    documents = assemble([*kept.values(), *changed.values()])
-    return Plan(tuple(changes), contents, dict(sorted({**kept, **changed}.items())), documents)
+    documents = assemble([*kept.values(), *changed.values()], {kind for kind, _ in contents})
+    parsed = dict(sorted({**kept, **changed}.items()))
+    return Plan(tuple(changes), contents, parsed, documents, warnings)
 
 
 def plan_delete(head: Head, key: DocumentKey) -> Plan:
@@ -156,5 +156,5 @@ def plan_rollback(head: Head, target: Sequence[StoredDocument]) -> Plan:
         if key not in head.stored or head.stored[key].content != item.content
     ]
     return plan_change(
-        head, parse_stored(differing).values(), [key for key in head.parsed if key not in wanted]
+        head, list(parse_stored(differing).values()), [key for key in head.parsed if key not in wanted]
     )

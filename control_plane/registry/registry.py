@@ -116,13 +116,13 @@ class Registry:
         if dry_run:
             head = self.head
             plan = await asyncio.to_thread(plan_change, head, written)
-            return Applied(head.revision, plan.changes, plan.warnings())
+            return Applied(head.revision, plan.changes, plan.warnings)
         async with self._ledger.change() as change:
             plan = await asyncio.to_thread(plan_change, change.state.head, written)
             if plan.contents:
                 await self._commit(change, plan, actor, action)
             revision = change.state.head.revision
-        return Applied(revision, plan.changes, plan.warnings())
+        return Applied(revision, plan.changes, plan.warnings)
 
     async def put(
         self,
@@ -152,7 +152,7 @@ class Registry:
             if plan.contents:
                 await self._commit(change, plan, actor, "put")
             stored = change.state.head.stored[key]
-        return Put(stored, before is None, plan.warnings())
+        return Put(stored, before is None, plan.warnings)
 
     async def delete(self, kind: str, name: str, actor: Actor, *, if_match: str | None = None) -> int:
         """Delete one document; a Consumer's keys are revoked with it. Returns the new revision.
@@ -185,7 +185,7 @@ class Registry:
             target = await change.tx.documents_at(revision)
             plan = await asyncio.to_thread(plan_rollback, change.state.head, target)
             number = await self._commit(change, plan, actor, "rollback", rolled_back_to=revision)
-        return Applied(number, plan.changes, plan.warnings())
+        return Applied(number, plan.changes, plan.warnings)
 
     async def halt(self, revision: int, reason: str) -> None:
         """Take `revision` out of force for good, since the data plane refused it. Again is nothing.

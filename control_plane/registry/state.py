@@ -6,15 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import Final
 
 from control_plane.registry.errors import SecretKeyError, StoreOpenError
 from control_plane.registry.planning import Plan, parse_stored
 from control_plane.registry.ports import Epochs, Positions, Reading, SealedSecret, Sealer
 from control_plane.registry.values import DocumentKey, Head, KeyRow, SecretName, StoredDocument, TokenRow
 from control_plane.resources.documents import assemble
+from control_plane.resources.kinds import KINDS
 from control_plane.resources.parsing import Document
 from control_plane.resources.problems import InvalidDocumentsError
 from ext_proc.contract.snapshot import ConsumerKey
+
+
+ANY_KIND: Final = frozenset(KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,7 @@ def _assembled(
         head,
         stored=MappingProxyType(dict(sorted(stored.items()))),
         parsed=MappingProxyType(in_order),
-        documents=assemble(list(in_order.values())),
+        documents=assemble(list(in_order.values()), ANY_KIND),
     )
 
 

@@ -27,7 +27,7 @@ S = TypeVar("S", bound=Spec)
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A consistent set of documents by kind and name. `notices` names what has no effect yet, if collected."""
+    """A consistent set of documents by kind and name. `notices`, if collected: what has no effect yet."""
 
     backends: Mapping[str, BackendSpec] = field(default_factory=dict)
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
