@@ -62,10 +62,22 @@ def _head(sign: str, change: Change) -> Text:
 
 
 def _field(field: Mapping[str, Any]) -> Iterator[Text]:
-    name = printable(str(field.get("field")))
+    name = str(field.get("field"))
     for sign, value in (("-", field.get("before")), ("+", field.get("after"))):
-        if value is not None:
-            yield Text(f"  {sign} {name}: {written(value)}", style=_STYLES[sign])
+        for path, leaf in _leaves(name, value):
+            yield Text(f"  {sign} {printable(path)}: {written(leaf)}", style=_STYLES[sign])
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every field below `path` by itself; lists of plain values stay whole, what is absent is none."""
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _leaves(f"{path}.{name}", item)
+    elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value):
+        for number, item in enumerate(value):
+            yield from _leaves(f"{path}[{number}]", item)
+    elif value is not None:
+        yield path, value
 
 
 def written(value: Any) -> str:

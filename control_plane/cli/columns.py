@@ -39,7 +39,7 @@ def _value(item: Any, path: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    if value is None or value in ([], {}):
+    if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, bool):
         return "yes" if value else ""
@@ -90,8 +90,13 @@ def _set_fields(item: Item) -> str:
 def _changes(item: Item) -> str:
     changes = item.get("changes")
     told = short([one for one in changes if isinstance(one, Mapping)]) if isinstance(changes, list) else ""
+    told = told or _text(item.get("detail"))
     back = item.get("rolledBackTo")
-    return f"{told} (back to {back})".strip() if back is not None else told
+    return f"{told} (as revision {back})".strip() if back is not None else told
+
+
+def _hint(item: Item) -> str:
+    return f"…{_text(item.get('hint')).lstrip('…')}" if item.get("hint") else ""
 
 
 def _state(item: Item) -> str:
@@ -172,7 +177,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         ("STATE", sidecar_state),
         ("PUSHED", at("pushed")),
         ("ACKNOWLEDGED", at("acknowledged")),
-        ("ENVOY", at("envoy")),
+        ("ENVOY", lambda item: f"{_text(item.get('envoy'))} {_text(item.get('envoyVersion'))}".strip()),
         ("BUILD", at("build")),
         ("REFUSAL", at("nack")),
     ),
@@ -188,12 +193,16 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "keys": (
         ("ID", at("id")),
         ("CONSUMER", at("consumer")),
-        ("KEY", lambda item: f"…{_text(item.get('hint'))}" if item.get("hint") else ""),
+        ("KEY", _hint),
         ("CREATED", _when("createdAt")),
         ("EXPIRES", _when("expiresAt")),
         ("REVOKED", _when("revokedAt")),
     ),
-    "secrets": (("NAME", at("name")), ("KEYS", at("keys"))),
-    "fields": (("FIELD", at("field")), ("VALUE", at("value")), ("SET BY", at("policy"))),
+    "secrets": (("NAME", at("name")), ("KEYS", at("keys")), ("CHANGED", _when("changedAt"))),
+    "fields": (
+        ("FIELD", at("field")),
+        ("VALUE", lambda item: "" if item.get("value") is None else written(item["value"])),
+        ("SET BY", at("policy")),
+    ),
 }
 """By the list's name; `keys` and `fields` are those of one Consumer and of an explanation."""

@@ -127,5 +127,6 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         set=Entry("secret:set_secret", "Store a value.", "outrigger secret set openai api-key < key.txt"),
         list=Entry("secret:list_secrets", "List names and keys.", "outrigger secret list"),
         delete=Entry("secret:delete", "Delete a secret.", "outrigger secret delete openai"),
+        rotate=Entry("secret:rotate", "Encrypt all of it anew.", "outrigger secret rotate"),
     ),
 }

@@ -84,6 +84,7 @@ def control_plane(
     token prints one, once. SIGINT or SIGTERM ends it.
     """
     from control_plane.push.server import PushAddressError  # noqa: PLC0415 - keeps --help quick
+    from control_plane.registry.errors import RegistryError  # noqa: PLC0415
     from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
     from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
     from control_plane.wiring import run_control_plane  # noqa: PLC0415
@@ -111,7 +112,7 @@ def control_plane(
         run_control_plane(settings)
     except InvalidDocumentsError as refused:
         raise CommandFailed("\n".join(problem.sentence() for problem in refused.problems)) from None
-    except PushAddressError as error:
+    except (PushAddressError, RegistryError) as error:
         raise CommandFailed(str(error)) from None
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)

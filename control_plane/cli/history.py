@@ -67,7 +67,7 @@ def history(
 
 def rollback(
     *,
-    revision: Annotated[int, typer.Argument(min=0, metavar="N", help="The revision to go back to.")],
+    revision: Annotated[int, typer.Argument(min=1, metavar="N", help="The revision to go back to.")],
     output: Format = Output.TEXT,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,

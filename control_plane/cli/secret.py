@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.options import DEFAULT_SERVER, Ca, Format, Output, Server, TokenFile
+from control_plane.cli.text import counted
 
 MAX_BYTES: Final = 64 * 1024
 
@@ -19,20 +21,35 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As credentials.secret
 def set_secret(
     *,
     name: Name,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="As credentials.secretRef.key names it.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="As credentials.secretRef.key names it.")
+    ],
     output: Format = Output.TEXT,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     ca: Ca = None,
 ) -> None:
-    """Store a provider's key. The value comes from stdin, or is asked for: an argument would show in ps."""
+    """Store a provider's key, in the place of all that the secret held.
+
+    The value comes from stdin, or is asked for: an argument would show in ps. With several KEYs, one line
+    of stdin for each.
+    """
     from control_plane.cli.printing import emit, show  # noqa: PLC0415 - keeps --help quick
     from control_plane.cli.session import connect  # noqa: PLC0415
 
-    value = read_value(f"value of {name}/{key}: ")
+    if len(set(keys)) != len(keys):
+        raise typer.BadParameter("names one twice", param_hint="KEY")
     with connect(server, token_file, ca) as client:
-        answer = client.put("secrets", name, body={"values": {key: value}})
-    emit(answer, output, lambda _: show(f"secret {name}/{key} stored"))
+        stored = next((one for one in client.get("secrets").items() if one.get("name") == name), {})
+        lost = [str(key) for key in stored.get("keys") or () if key not in keys]
+        if lost:
+            raise CommandFailed(
+                f"secret {name} holds {', '.join(lost)} too, which would be lost; name every key, "
+                f"or outrigger secret delete {name} first"
+            )
+        values = dict(zip(keys, read_values(name, keys), strict=True))
+        answer = client.put("secrets", name, body={"values": values})
+    emit(answer, output, lambda _: show(f"secret {name} stored: {', '.join(keys)}"))
 
 
 def list_secrets(
@@ -69,23 +86,40 @@ def delete(
     emit(answer, output, lambda _: show(f"secret {name} deleted"))
 
 
-def read_value(prompt: str) -> str:
-    """Return the value from stdin without its end of line; on a terminal it is asked for, without echo.
+def rotate(
+    *,
+    output: Format = Output.TEXT,
+    server: Server = DEFAULT_SERVER,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+) -> None:
+    """Make a new encryption key and seal every stored value with it. The values stay what they are."""
+    from control_plane.cli.printing import emit, show  # noqa: PLC0415 - keeps --help quick
+    from control_plane.cli.session import connect  # noqa: PLC0415
+
+    with connect(server, token_file, ca) as client:
+        answer = client.post("secrets", "rotate")
+    emit(answer, output, lambda _: show("every stored value is sealed with a new key"))
+
+
+def read_values(name: str, keys: Sequence[str]) -> list[str]:
+    """Return one value a key: asked for without echo on a terminal, else the lines of stdin.
 
     Raises:
-        CommandFailed: it is empty, too large or no text.
+        CommandFailed: one is empty, there are not as many as keys, or they are too large or no text.
     """
     if sys.stdin.isatty():
-        value = getpass.getpass(prompt)
+        values = [getpass.getpass(f"value of {name}/{key}: ") for key in keys]
     else:
         content = sys.stdin.buffer.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise CommandFailed(f"the value is larger than {MAX_BYTES >> 10} KiB; is it the right file?")
+            raise CommandFailed(f"stdin holds more than {MAX_BYTES >> 10} KiB; is it the right file?")
         try:
-            value = content.decode()
+            values = content.decode().rstrip("\r\n").splitlines()
         except UnicodeDecodeError:
-            raise CommandFailed("the value is no UTF-8 text; is it the right file?") from None
-    value = value.rstrip("\r\n")
-    if not value:
-        raise CommandFailed("the value is empty; pipe it in, or type it when asked")
-    return value
+            raise CommandFailed("stdin is no UTF-8 text; is it the right file?") from None
+    values = [value.strip() for value in values]
+    if len(values) != len(keys) or not all(values):
+        wanted, found = counted(len(keys), "line"), counted(sum(map(bool, values)), "line")
+        raise CommandFailed(f"stdin must hold {wanted} with a value; it holds {found}")
+    return values

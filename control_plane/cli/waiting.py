@@ -64,7 +64,8 @@ def wait_in_force(client: Client, revision: int, timeout_s: float) -> None:
         # Twice in a row: the first look may come before the change has begun to spread.
         settled = 0
         while True:
-            found = standing(client.get("sidecars").items(), client.get("revisions", str(revision)).fields())
+            listed = client.get("revisions", query={"limit": 1, "before": revision + 1}).items()
+            found = standing(client.get("sidecars").items(), listed[0] if listed else {})
             settled = settled + 1 if found.settled else 0
             if settled == 2 or found.halted is not None:
                 break

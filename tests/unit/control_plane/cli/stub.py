@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import trustme
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class Stub:
 
 
 @contextmanager
-def serving() -> Iterator[Stub]:
-    """Serve a stub until the block ends."""
+def serving(certificate: trustme.LeafCert | None = None) -> Iterator[Stub]:
+    """Serve a stub until the block ends, over TLS with a certificate."""
     stub = Stub()
 
     class Handler(BaseHTTPRequestHandler):
@@ -73,13 +76,17 @@ def serving() -> Iterator[Stub]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = do_DELETE = do  # noqa: N815 - names of the base class
+        do_GET = do_POST = do_PUT = do_DELETE = do
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - name of the base class
+        def log_message(self, format: str, *args: Any) -> None:
             """Stay silent."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    stub.url = f"http://127.0.0.1:{server.server_port}"
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificate.configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    stub.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
