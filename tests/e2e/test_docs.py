@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from control_plane.cli.commands import COMMANDS
 from control_plane.resources.documents import check_documents
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import read_text
@@ -79,14 +80,19 @@ def test_commands_exist(words: list[str]) -> None:
         options = [argument.replace("$R", "/tmp/r") for argument in arguments[2:]]
         data_plane.parser().parse_args(options)
     elif name.endswith("outrigger"):
+        command = [str(OUTRIGGER)]
+        entries = COMMANDS
+        while entries:
+            command.append(arguments.pop(0))
+            entries = entries[command[-1]].commands
         shown = subprocess.run(
-            [str(OUTRIGGER), arguments[0], "--help"],
+            [*command, "--help"],
             capture_output=True,
             text=True,
             check=True,
             env={**os.environ, "COLUMNS": "200"},
         ).stdout
-        for option in (argument for argument in arguments[1:] if argument.startswith("-")):
+        for option in (argument for argument in arguments if argument.startswith("-") and argument != "-"):
             assert option in shown
     else:
         assert name in {"curl", "export", "true"}
