@@ -9,14 +9,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from control_plane.api.health import readiness
-from control_plane.push.subscribers import Subscribers
+from control_plane.api.ports import Fleet
+from control_plane.api.readiness import readiness
 
 PROBLEM = "application/problem+json"
 
 
-def create_app(subscribers: Subscribers, *, version: str, min_ready_sidecars: int) -> FastAPI:
-    """Return the API over `subscribers`. It is ready once `min_ready_sidecars` follow the policy."""
+def create_app(fleet: Fleet, *, version: str, min_ready_sidecars: int) -> FastAPI:
+    """Return the API over `fleet`. It is ready once `min_ready_sidecars` follow the policy."""
     app = FastAPI(title="Outrigger", version=version, redoc_url=None)
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _invalid_problem)
@@ -30,7 +30,7 @@ def create_app(subscribers: Subscribers, *, version: str, min_ready_sidecars: in
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
         """Say whether the sidecars serve the current policy, and if not, why."""
-        found = readiness(subscribers, min_ready_sidecars)
+        found = readiness(fleet.sidecars(), min_ready_sidecars)
         if found.ready:
             return JSONResponse({"status": "ready", "sidecars": found.sidecars})
         return JSONResponse(

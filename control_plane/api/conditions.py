@@ -40,26 +40,13 @@ def entity_tags(header: str) -> list[str] | None:
     return tags or None
 
 
-def write_conditions(
-    if_match: str | None, if_none_match: str | None, current: str | None
-) -> WriteConditions | str:
-    """Return what a PUT or DELETE depends on, or a sentence that says what is wrong with its headers.
-
-    `current` is the document's tag as far as is known without a lock: it chooses among several tags of
-    `If-Match`, and the chosen one is checked again under the lock.
-    """
-    wanted: str | None = None
-    if if_match is not None:
-        if if_match.strip() == ANY:
-            wanted = ANY
-        else:
-            tags = entity_tags(if_match)
-            if tags is None:
-                return 'If-Match must be * or entity tags in double quotes, such as "r12"'
-            wanted = current if current in tags else tags[0]
+def write_conditions(if_match: str | None, if_none_match: str | None) -> WriteConditions | str:
+    """Return what a PUT or DELETE depends on, or a sentence that says what is wrong with its headers."""
+    if if_match is not None and if_match.strip() != ANY and entity_tags(if_match) is None:
+        return 'If-Match must be * or entity tags in double quotes, such as "r12"'
     if if_none_match is not None and if_none_match.strip() != ANY:
         return "If-None-Match can only be * when something is changed: the document must not exist"
-    return WriteConditions(wanted, if_none_match is not None)
+    return WriteConditions(if_match, if_none_match is not None)
 
 
 def not_modified(if_none_match: str | None, current: str) -> bool:

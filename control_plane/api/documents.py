@@ -82,7 +82,7 @@ class DocumentRoutes:
 
     async def put(self, request: Request, name: Name) -> Response:
         """Create or replace one document."""
-        conditions = self._conditions(request, name)
+        conditions = _conditions(request)
         documents = await self.bodies.documents(request)
         if len(documents) != 1:
             raise RefusedRequestError(
@@ -105,7 +105,7 @@ class DocumentRoutes:
 
     async def delete(self, request: Request, name: Name) -> Response:
         """Delete one document that no other names."""
-        conditions = self._conditions(request, name)
+        conditions = _conditions(request)
         if conditions.if_none_match:
             raise RefusedRequestError(400, "If-None-Match has no meaning when something is deleted")
         await self.book.delete(self.kind, name, actor_of(request), if_match=conditions.if_match)
@@ -114,16 +114,12 @@ class DocumentRoutes:
     def _find(self, name: str) -> StoredDocument | None:
         return self.book.head.stored.get((self.kind, name))
 
-    def _conditions(self, request: Request, name: str) -> WriteConditions:
-        stored = self._find(name)
-        found = write_conditions(
-            _joined(request, "if-match"),
-            _joined(request, "if-none-match"),
-            stored.etag if stored is not None else None,
-        )
-        if isinstance(found, str):
-            raise RefusedRequestError(400, found)
-        return found
+
+def _conditions(request: Request) -> WriteConditions:
+    found = write_conditions(_joined(request, "if-match"), _joined(request, "if-none-match"))
+    if isinstance(found, str):
+        raise RefusedRequestError(400, found)
+    return found
 
 
 def _joined(request: Request, header: str) -> str | None:

@@ -100,6 +100,9 @@ class SecretBook(Protocol):
     async def delete_secret(self, name: str, actor: Actor) -> None:
         """Delete a secret that nothing names."""
 
+    async def rotate_secrets(self, actor: Actor) -> int:
+        """Seal every stored value again with a new key; return how many there are."""
+
     async def secret_names(self) -> list[SecretName]:
         """Return the stored secrets as they may be shown."""
 

@@ -13,6 +13,7 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
@@ -21,6 +22,7 @@ from control_plane.registry.errors import (
     InUseError,
     NotFoundError,
     PreconditionError,
+    RegistryError,
     StorageFullError,
     StoreUnavailableError,
 )
@@ -70,6 +72,8 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(InUseError, _in_use)
     app.add_exception_handler(StoreUnavailableError, _unavailable)
     app.add_exception_handler(StorageFullError, _full)
+    app.add_exception_handler(RegistryError, _unusable)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(RequestValidationError, _wrong_parameters)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
@@ -112,6 +116,16 @@ async def _unavailable(request: Request, error: Exception) -> Response:
 
 async def _full(request: Request, error: Exception) -> Response:
     return problem(507, str(error))
+
+
+async def _unusable(request: Request, error: Exception) -> Response:
+    # What is left: the database or the encryption key needs the operator, as the text says.
+    return problem(503, str(error))
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    # Nobody reads it.
+    return problem(400, "the connection ended before the body did")
 
 
 async def _wrong_parameters(request: Request, error: Exception) -> Response:

@@ -227,6 +227,7 @@ _ANSWERS: Final[dict[str, Any]] = {
     "NewToken": _object({**_TOKEN, "token": _TEXT}),
     "TokenList": _list(_object(_TOKEN)),
     "SecretList": _list(_object({"name": _TEXT, "keys": _TEXTS, "changedAt": _TIME})),
+    "Rotated": _object({"rotated": _NUMBER}),
     "Health": _object({"status": _TEXT}),
     "Readiness": _object(
         {"status": _TEXT, "sidecars": _NUMBER, "database": _TEXT, "reason": _TEXT}, optional=("reason",)

@@ -47,6 +47,12 @@ class SecretRoutes:
         is_new = await self.book.put_secret(name, order.values, actor_of(request))
         return Response(status_code=201 if is_new else 204)
 
+    async def rotate(self, request: Request) -> Response:
+        """Seal every value again."""
+        return Response(
+            to_json({"rotated": await self.book.rotate_secrets(actor_of(request))}), media_type=JSON
+        )
+
     async def delete(self, request: Request, name: AnyName) -> Response:
         """Delete a secret that no Backend names."""
         await self.book.delete_secret(name, actor_of(request))
@@ -103,4 +109,18 @@ def add_secret_routes(app: FastAPI, book: SecretBook, bodies: Bodies) -> None:
             problems=(404, 409, *CHANGING),
         ),
         routes.delete,
+    )
+    add(
+        app,
+        Operation(
+            "POST",
+            base + "/rotate",
+            tag,
+            "Rotate the encryption of secrets",
+            changing,
+            {200: Answer("How many values there are.", schema_ref("Rotated"), {"rotated": 3})},
+            "A new encryption key is made and every value is sealed with it; the values stay what they are.",
+            problems=CHANGING,
+        ),
+        routes.rotate,
     )

@@ -1,0 +1,114 @@
+"""The API as it is served: the real registry on SQLite, the real fleet, uvicorn on a real port."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from control_plane.api.application import Parts, create_application
+from control_plane.api.ports import Surroundings
+from control_plane.auth.gate import Gate
+from control_plane.auth.roles import Role
+from control_plane.auth.sessions import Sessions
+from control_plane.auth.throttle import Throttle
+from control_plane.auth.tokens import new_token
+from control_plane.push.fleet import Fleet
+from control_plane.registry.registry import Registry
+from control_plane.registry.values import ITSELF
+from control_plane.secrets.fernet import FernetSealer
+from control_plane.secrets.key_source import key_source
+from control_plane.store.opening import store_for
+
+ADMIN = "the operator's token"
+
+
+class QuietServer(uvicorn.Server):
+    """Uvicorn that leaves signals to the test runner."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+@dataclass(slots=True)
+class Served:
+    """A running API and what is behind it."""
+
+    url: str
+    registry: Registry
+    fleet: Fleet
+    app: FastAPI
+    data_dir: Path
+
+    def client(self, token: str | None = ADMIN, **options: Any) -> httpx.AsyncClient:
+        """Return a client that shows `token`."""
+        headers = {"authorization": f"Bearer {token}"} if token is not None else {}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, **options)
+
+    async def token(self, role: Role, *scopes: str) -> str:
+        """Return a new token."""
+        made = new_token(
+            "", role, scopes, now=datetime.now(UTC), expires_at=None, entropy=secrets.token_bytes
+        )
+        await self.registry.add_token(made.row, ITSELF)
+        return made.token
+
+
+@asynccontextmanager
+async def serve(data_dir: Path, *, burst: int = 100, min_ready_sidecars: int = 0) -> AsyncIterator[Served]:
+    """Run an API over the database in `data_dir`."""
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    log = structlog.get_logger()
+    sealer = FernetSealer(key_source(None, data_dir, secrets.token_bytes))
+    registry = Registry(
+        store_for(None, data_dir), sealer, now=now, random_bytes=secrets.token_bytes, log=log, poll_s=0.1
+    )
+    await registry.open()
+    fleet = Fleet(
+        clock=time.monotonic,
+        now=now,
+        later=asyncio.get_running_loop().call_later,
+        on_halt=lambda revision, reason: None,
+        mark=secrets.token_bytes(8),
+        log=log,
+    )
+    gate = Gate(
+        registry,
+        given=ADMIN,
+        key=secrets.token_bytes(32),
+        throttle=Throttle(time.monotonic, burst=burst),
+        clock=time.monotonic,
+        now=now,
+    )
+    sessions = Sessions(time.monotonic, secrets.token_bytes)
+    parts = Parts(registry, fleet, gate, sessions, Surroundings(now, secrets.token_bytes), log)
+    app = create_application(parts, version="1.2.3", min_ready_sidecars=min_ready_sidecars)
+    config = uvicorn.Config(app, log_config=None, access_log=False, proxy_headers=False, lifespan="off")
+    server = QuietServer(config)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", registry, fleet, app, data_dir)
+        finally:
+            server.should_exit = True
+            await running
+            await registry.close()
