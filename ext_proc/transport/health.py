@@ -22,6 +22,7 @@ class Health:
     def __init__(self, *known: str) -> None:
         self._known = frozenset(("", *known))
         self._serving = False
+        self._ended = False
         self._changed = asyncio.Event()
 
     def set(self, serving: bool) -> None:
@@ -29,6 +30,11 @@ class Health:
         self._serving = serving
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def end(self) -> None:
+        """Say that nothing serves any more, and end every watch: a server that stops waits for its calls."""
+        self._ended = True
+        self.set(False)
 
     def services(self) -> Services:
         """Return the protocol's methods."""
@@ -42,8 +48,10 @@ class Health:
     async def _watch(self, stream: Stream) -> None:
         known = await self._asked(stream) in self._known
         while True:
-            changed = self._changed
+            changed, last = self._changed, self._ended
             await stream.write(self._answer() if known else _UNKNOWN)
+            if last:
+                return
             await changed.wait()
 
     async def _asked(self, stream: Stream) -> str:

@@ -66,5 +66,5 @@ class ProcessorServer:
 
     async def stop(self, grace_s: float) -> None:
         """Refuse new streams, give running ones `grace_s` seconds, then end."""
-        self._health.set(False)
+        self._health.end()
         await self._server.stop(grace_s)

@@ -1,54 +1,36 @@
-"""One HTTP/2 connection of the peer: frames in, calls out; flow control both ways (RFC 9113).
+"""One HTTP/2 connection of the peer: frames in, calls out (RFC 9113).
 
-What breaks the protocol ends the connection with a GOAWAY; what breaks one call ends that call. A header
-block that came before means the same again, since the peer is told to keep no dynamic table: it is read once.
+What breaks the connection ends it with a GOAWAY; what breaks one call ends that call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, cast
 
-from hpack import Decoder
-from hpack.exceptions import HPACKError
-from structlog.typing import FilteringBoundLogger
-
 from ext_proc.transport.http2 import frames
-from ext_proc.transport.http2.call import Call
+from ext_proc.transport.http2.blocks import MAX_BLOCK_BYTES, HeaderBlocks
+from ext_proc.transport.http2.call import HALF_WINDOW, WINDOW
+from ext_proc.transport.http2.calls import Calls, Serving
 from ext_proc.transport.http2.frames import ProtocolError
-from ext_proc.transport.stream import Abort, Service, Services, Status
+from ext_proc.transport.stream import Abort
 
-# A whole message fits into a call's window, so that no message waits for our permission.
-CALL_WINDOW: Final = 64 * 1024 * 1024
 CONNECTION_WINDOW: Final = frames.LARGEST_WINDOW
 OUR_MAX_FRAME: Final = 1024 * 1024
-MAX_HEADER_BLOCK: Final = 64 * 1024
-# The peer sends a handful of different blocks.
-MAX_KNOWN_BLOCKS: Final = 256
-_HPACK_SIZE_UPDATE: Final = 0x20
+# A peer that has not read our last bytes by then reads none.
+LINGER_S: Final = 0.5
 
 _OPENING: Final = frames.settings(
     {
         frames.SETTINGS_HEADER_TABLE_SIZE: 0,
         frames.SETTINGS_ENABLE_PUSH: 0,
         frames.SETTINGS_MAX_CONCURRENT_STREAMS: 2**31 - 1,
-        frames.SETTINGS_INITIAL_WINDOW_SIZE: CALL_WINDOW,
+        frames.SETTINGS_INITIAL_WINDOW_SIZE: WINDOW,
         frames.SETTINGS_MAX_FRAME_SIZE: OUR_MAX_FRAME,
+        frames.SETTINGS_MAX_HEADER_LIST_SIZE: MAX_BLOCK_BYTES,
     }
 ) + frames.window_update(0, CONNECTION_WINDOW - frames.DEFAULT_WINDOW)
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What all connections of a server share. `changed` hears of connections and calls that end."""
-
-    services: Services
-    max_message_bytes: int
-    log: FilteringBoundLogger
-    connections: set[Connection]
-    changed: Callable[[], None]
+_SETTLING_PING: Final = b"settling"
 
 
 class Connection(asyncio.Protocol):
@@ -58,91 +40,114 @@ class Connection(asyncio.Protocol):
         self._serving = serving
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._rest = b""
+        # Of a frame that is not whole: what has come, how much that is, how much it takes to go on.
+        self._rest: list[bytes] = []
+        self._have = 0
+        self._need = 0
         self._greeted = False
-        self._closing = False
         # Header blocks.
-        self._decoder = Decoder()
-        self._known: dict[bytes, Service] = {}
-        self._table_is_empty = False
+        self._blocks = HeaderBlocks(serving.services)
+        self._known = self._blocks.known
         self._open_block: tuple[int, int, bytearray] | None = None  # stream, flags, what came of it
-        # Calls, and what they wait for.
-        self.calls: dict[int, Call] = {}
+        # Calls.
+        self._calls = Calls(serving, loop)
+        self._open = self._calls.open
+        self._outgoing = self._calls.outgoing
         self._last_id = 0
         self._received = 0
-        self._window = frames.DEFAULT_WINDOW
-        self._call_window = frames.DEFAULT_WINDOW
-        self._max_frame = frames.DEFAULT_MAX_FRAME
-        self._blocked: dict[int, Call] = {}
-        self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._paused = False
-        # What goes out together at the end of this turn of the loop.
-        self._out: list[bytes] = []
+        # The end.
+        self._draining = False
+        self._settled_id: int | None = None  # the last stream that is served
+        self._closing = False
+        self._lingering: asyncio.TimerHandle | None = None
 
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the peer."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = self._outgoing.transport = cast(asyncio.Transport, transport)
         self._serving.connections.add(self)
-        self._put(_OPENING)
+        self._outgoing.put(_OPENING)
+        if self._serving.stopping:
+            self._end(frames.NO_ERROR, "")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel every call."""
         self._closing = True
+        if self._lingering is not None:
+            self._lingering.cancel()
+        self._calls.cancel_all()
         self._serving.connections.discard(self)
-        for call in list(self.calls.values()):
-            self._forget(call, cancel=True)
         self._serving.changed()
 
+    def eof_received(self) -> bool:
+        """End: a peer that sends no more does not wait for answers either."""
+        self.close()
+        return False
+
     def pause_writing(self) -> None:
-        """Let nobody go on who has written: the peer reads slowly."""
-        self._paused = True
+        """Let no message go: the peer reads slowly."""
+        self._outgoing.pause()
 
     def resume_writing(self) -> None:
-        """Let the writers go on."""
-        self._paused = False
-        self._pump()
+        """Let messages go again."""
+        self._outgoing.resume()
 
     def data_received(self, data: bytes) -> None:
         """Take what the peer sent, frame by frame."""
         if self._closing:
             return
+        if self._rest:
+            self._rest.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._rest)
+            self._rest.clear()
         try:
-            self._frames(self._rest + data if self._rest else data)
+            self._frames(data)
         except ProtocolError as error:
             self._serving.log.warning("a peer broke HTTP/2; its connection ends", reason=str(error))
-            self._goaway(error.code, str(error))
-            self._close()
+            self._end(error.code, str(error))
 
     # --- frames in
 
     def _frames(self, data: bytes) -> None:
         position, size = 0, len(data)
         if not self._greeted:
-            if size < len(frames.PREFACE):
-                if not frames.PREFACE.startswith(data):
-                    raise ProtocolError(frames.PROTOCOL_ERROR, "no HTTP/2 preface")
-                self._rest = data
+            if not self._greet(data):
+                self._keep(data, size + 1)
                 return
-            if not data.startswith(frames.PREFACE):
-                raise ProtocolError(frames.PROTOCOL_ERROR, "no HTTP/2 preface")
-            self._greeted = True
             position = len(frames.PREFACE)
+        need = frames.HEADER_BYTES
         while size - position >= frames.HEADER_BYTES:
-            length = data[position] << 16 | data[position + 1] << 8 | data[position + 2]
-            end = position + frames.HEADER_BYTES + length
+            high, low, kind, flags, stream_id = frames.read_header(data, position)
+            start = position + frames.HEADER_BYTES
+            end = start + (high << 8 | low)
             if end > size:
-                if length > OUR_MAX_FRAME:
+                need = end - position
+                if need > OUR_MAX_FRAME + frames.HEADER_BYTES:
                     raise ProtocolError(frames.FRAME_SIZE_ERROR, "a frame is longer than announced")
                 break
-            stream_id = int.from_bytes(data[position + 5 : position + 9], "big") & 0x7FFF_FFFF
-            payload = data[position + frames.HEADER_BYTES : end]
-            self._frame(data[position + 3], data[position + 4], stream_id, payload)
+            self._frame(kind, flags, stream_id & frames.LARGEST_ID, data[start:end])
             if self._closing:
                 return
             position = end
-        self._rest = data[position:]
+        if position < size:
+            self._keep(data[position:], need)
+
+    def _keep(self, data: bytes, need: int) -> None:
+        """Keep what is not whole until `need` bytes have come."""
+        self._rest.append(data)
+        self._have = len(data)
+        self._need = need
+
+    def _greet(self, data: bytes) -> bool:
+        """Return whether `data` begins with the whole preface."""
+        if not data.startswith(frames.PREFACE[: len(data)]):
+            raise ProtocolError(frames.PROTOCOL_ERROR, "no HTTP/2 preface")
+        self._greeted = len(data) >= len(frames.PREFACE)
+        return self._greeted
 
     def _frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if self._open_block is not None and kind != frames.CONTINUATION:
@@ -161,42 +166,43 @@ class Connection(asyncio.Protocol):
             self._on_ping(flags, stream_id, payload)
         elif kind == frames.CONTINUATION:
             self._on_continuation(flags, stream_id, payload)
-        elif kind == frames.PUSH_PROMISE:
-            raise ProtocolError(frames.PROTOCOL_ERROR, "a client pushes nothing")
-        # GOAWAY: the peer opens no more calls, those that run go on. PRIORITY and unknown kinds: no effect.
+        else:
+            self._on_rare(kind, stream_id, payload)
 
     def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
         length = len(payload)
         self._received += length
         if self._received >= CONNECTION_WINDOW // 2:
-            self._put(frames.window_update(0, self._received))
+            self._outgoing.put(frames.window_update(0, self._received))
             self._received = 0
-        call = self.calls.get(stream_id)
+        call = self._open.get(stream_id)
         if call is None:
-            # A late frame of a call that we have ended; any other is none of ours.
-            if not stream_id or stream_id > self._last_id:
-                raise ProtocolError(frames.PROTOCOL_ERROR, "data of a call that is not open")
+            self._late(stream_id)
             return
         if call.ended:
-            raise ProtocolError(frames.STREAM_CLOSED, "data after the end of a call")
+            if not call.finish:  # else the service has ended, and nobody reads it
+                self._calls.reset(call, frames.STREAM_CLOSED)
+            return
         call.received += length
-        if call.received >= CALL_WINDOW // 2:
-            self._put(frames.window_update(stream_id, call.received))
-            call.received = 0
+        if call.received >= HALF_WINDOW:
+            if call.received > WINDOW:
+                raise ProtocolError(frames.FLOW_CONTROL_ERROR, "a call's data is more than its window")
+            if call.caught_up:
+                self._outgoing.replenish(call)
         if flags & frames.PADDED:
             payload = frames.without_padding(flags, payload)
         try:
             call.feed(payload)
         except Abort as abort:
-            self._abort(call, abort)
+            call.ended = bool(flags & frames.END_STREAM)
+            self._calls.abort(call, abort)
             return
         if flags & frames.END_STREAM:
             call.end()
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        payload = frames.without_padding(flags, payload)
-        if flags & frames.HAS_PRIORITY:
-            payload = payload[5:]
+        if flags & (frames.PADDED | frames.HAS_PRIORITY):
+            payload = frames.without_priority(flags, frames.without_padding(flags, payload))
         if not flags & frames.END_HEADERS:
             self._open_block = (stream_id, flags, bytearray(payload))
             return
@@ -207,7 +213,7 @@ class Connection(asyncio.Protocol):
             raise ProtocolError(frames.PROTOCOL_ERROR, "a continuation of nothing")
         _, first_flags, block = self._open_block
         block += payload
-        if len(block) > MAX_HEADER_BLOCK:
+        if len(block) > MAX_BLOCK_BYTES:
             raise ProtocolError(frames.ENHANCE_YOUR_CALM, "a header block is too long")
         if flags & frames.END_HEADERS:
             self._open_block = None
@@ -216,223 +222,139 @@ class Connection(asyncio.Protocol):
     def _on_block(self, flags: int, stream_id: int, block: bytes) -> None:
         service = self._known.get(block)
         if service is None:
-            service = self._read_block(block)
-        call = self.calls.get(stream_id)
-        if call is not None:
-            # Trailers: they can only be the end.
-            if not flags & frames.END_STREAM or call.ended:
-                raise ProtocolError(frames.PROTOCOL_ERROR, "headers in the middle of a call")
-            call.end()
+            service = self._blocks.read(block)
+        if stream_id <= self._last_id or not stream_id & 1:
+            self._on_trailers(flags, stream_id)
             return
-        if stream_id <= self._last_id:
-            return  # trailers of a call that we have ended
-        if not stream_id & 1:
-            raise ProtocolError(frames.PROTOCOL_ERROR, "a client's stream has an odd number")
         self._last_id = stream_id
-        call = Call(stream_id, self, self._loop, self._call_window, self._serving.max_message_bytes)
-        if flags & frames.END_STREAM:
-            call.end()
-        self.calls[stream_id] = call
-        call.task = self._loop.create_task(self._serve(call, service))
+        if self._settled_id is None:
+            self._calls.begin(stream_id, service, ended=bool(flags & frames.END_STREAM))
+        # Else the peer has been told that nobody serves it.
 
-    def _read_block(self, block: bytes) -> Service:
-        try:
-            headers = self._decoder.decode(block, raw=True)
-        except HPACKError as error:
-            raise ProtocolError(frames.COMPRESSION_ERROR, f"a header block cannot be read: {error}") from None
-        path = next((value for name, value in headers if name == b":path"), b"")
-        service = self._serving.services.get(path.decode("utf-8", "replace"), _unimplemented)
-        if self._table_is_empty and block and block[0] & 0xE0 != _HPACK_SIZE_UPDATE:
-            if len(self._known) >= MAX_KNOWN_BLOCKS:
-                self._known.clear()
-            self._known[block] = service
-        return service
+    def _on_trailers(self, flags: int, stream_id: int) -> None:
+        call = self._open.get(stream_id)
+        if call is None:
+            self._late(stream_id)
+            if not flags & frames.END_STREAM:
+                raise ProtocolError(frames.PROTOCOL_ERROR, "a stream is opened again")
+        elif not flags & frames.END_STREAM:
+            self._calls.reset(call, frames.PROTOCOL_ERROR)
+        elif not call.ended:
+            call.end()
+        elif not call.finish:
+            self._calls.reset(call, frames.STREAM_CLOSED)
 
     def _on_window_update(self, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ProtocolError(frames.FRAME_SIZE_ERROR, "a window update has four bytes")
         increment = frames.read_long(payload)
         if not stream_id:
-            self._window += increment
-            if not increment or self._window > frames.LARGEST_WINDOW:
-                raise ProtocolError(frames.FLOW_CONTROL_ERROR, "the connection's window is out of range")
-            if self._blocked:
-                self._pump()
+            if not increment:
+                raise ProtocolError(frames.PROTOCOL_ERROR, "a window update adds something")
+            self._outgoing.widen(increment)
             return
-        call = self.calls.get(stream_id)
+        call = self._open.get(stream_id)
         if call is None:
-            if stream_id > self._last_id:
-                raise ProtocolError(frames.PROTOCOL_ERROR, "a window of a call that is not open")
-            return
-        call.window += increment
-        if not increment or call.window > frames.LARGEST_WINDOW:
-            raise ProtocolError(frames.FLOW_CONTROL_ERROR, "a call's window is out of range")
-        if call.pending:
-            self._pump()
+            self._late(stream_id)
+        elif not increment:
+            self._calls.reset(call, frames.PROTOCOL_ERROR)
+        elif not self._outgoing.widen_call(call, increment):
+            self._calls.reset(call, frames.FLOW_CONTROL_ERROR)
 
     def _on_reset(self, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ProtocolError(frames.FRAME_SIZE_ERROR, "a reset has four bytes")
-        call = self.calls.get(stream_id)
-        if call is not None:
-            self._forget(call, cancel=True)
-            self._serving.changed()
-        elif not stream_id or stream_id > self._last_id:
-            raise ProtocolError(frames.PROTOCOL_ERROR, "a reset of a call that is not open")
+        call = self._open.get(stream_id)
+        if call is None:
+            self._late(stream_id)
+        else:
+            self._calls.cancel(call)
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or len(payload) % 6 or (flags & frames.ACK and payload):
-            raise ProtocolError(frames.FRAME_SIZE_ERROR, "settings of a wrong form")
+        if stream_id:
+            raise ProtocolError(frames.PROTOCOL_ERROR, "settings are of the connection")
+        if len(payload) % 6 or (flags & frames.ACK and payload):
+            raise ProtocolError(frames.FRAME_SIZE_ERROR, "settings of a wrong length")
         if flags & frames.ACK:
-            # From now on the peer's table has no room, and the first block says so.
-            self._decoder.max_allowed_table_size = 0
-            self._table_is_empty = True
+            self._blocks.keep_no_table()
             return
         for name, value in frames.read_settings(payload):
             if name == frames.SETTINGS_INITIAL_WINDOW_SIZE:
-                if value > frames.LARGEST_WINDOW:
-                    raise ProtocolError(frames.FLOW_CONTROL_ERROR, "the initial window is out of range")
-                for call in self.calls.values():
-                    call.window += value - self._call_window
-                self._call_window = value
+                self._outgoing.resize(self._open.values(), value)
             elif name == frames.SETTINGS_MAX_FRAME_SIZE:
-                if not frames.DEFAULT_MAX_FRAME <= value <= frames.LARGEST_FRAME:
-                    raise ProtocolError(frames.PROTOCOL_ERROR, "the frame size is out of range")
-                self._max_frame = value
-        self._put(frames.frame(frames.SETTINGS, frames.ACK, 0))
-        if self._blocked:
-            self._pump()
+                self._outgoing.limit_frames(value)
+            elif name == frames.SETTINGS_ENABLE_PUSH and value > 1:
+                raise ProtocolError(frames.PROTOCOL_ERROR, "push is on or off")
+        self._outgoing.put(frames.frame(frames.SETTINGS, frames.ACK, 0))
+        self._outgoing.pump()
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or len(payload) != 8:
-            raise ProtocolError(frames.FRAME_SIZE_ERROR, "a ping of a wrong form")
+        if stream_id:
+            raise ProtocolError(frames.PROTOCOL_ERROR, "pings are of the connection")
+        if len(payload) != 8:
+            raise ProtocolError(frames.FRAME_SIZE_ERROR, "a ping has eight bytes")
         if not flags & frames.ACK:
-            self._put(frames.frame(frames.PING, frames.ACK, 0, payload))
+            self._outgoing.put(frames.frame(frames.PING, frames.ACK, 0, payload))
+        elif self._draining and payload == _SETTLING_PING:
+            self._settle()
 
-    # --- calls
+    def _on_rare(self, kind: int, stream_id: int, payload: bytes) -> None:
+        """Check what has no effect. A peer that goes away opens no more calls, those that run go on."""
+        if kind == frames.PUSH_PROMISE:
+            raise ProtocolError(frames.PROTOCOL_ERROR, "a client pushes nothing")
+        if kind == frames.GOAWAY and stream_id:
+            raise ProtocolError(frames.PROTOCOL_ERROR, "going away is of the connection")
+        if kind == frames.PRIORITY and not stream_id:
+            raise ProtocolError(frames.PROTOCOL_ERROR, "a priority is of a stream")
+        if (kind == frames.GOAWAY and len(payload) < 8) or (kind == frames.PRIORITY and len(payload) != 5):
+            raise ProtocolError(frames.FRAME_SIZE_ERROR, "a frame of a wrong length")
 
-    async def _serve(self, call: Call, service: Service) -> None:
-        try:
-            await service(call)
-        except Abort as abort:
-            self._finish(call, abort.status, abort.message)
-        except Exception as error:
-            self._serving.log.error("a call failed", error=type(error).__name__, exc_info=True)
-            self._finish(call, Status.INTERNAL, "the call failed; see the log")
-        else:
-            self._finish(call, Status.OK, "")
-
-    def send(self, call: Call, message: bytes) -> None:
-        """Send one message, as far as the peer takes it."""
-        if call.id not in self.calls:
-            return
-        if not call.opened:
-            call.opened = True
-            self._put(frames.head(call.id))
-        size = len(message) + frames.MESSAGE_PREFIX_BYTES
-        if size <= call.window and size <= self._window and size <= self._max_frame and not call.pending:
-            call.window -= size
-            self._window -= size
-            self._put(frames.message_frame(call.id, message))
-            return
-        call.pending += (frames.message_prefix(message), message)
-        self._blocked[call.id] = call
-        self._pump()
-
-    async def drained(self, call: Call) -> None:
-        """Wait until what was sent has been taken."""
-        while call.pending and call.id in self.calls:
-            waiting = self._waiting[call.id] = self._loop.create_future()
-            await waiting
-
-    def _pump(self) -> None:
-        """Send what waits, as far as the windows go."""
-        for call in list(self._blocked.values()):
-            pending = call.pending
-            while pending and not self._paused:
-                room = min(call.window, self._window, self._max_frame)
-                if room <= 0:
-                    break
-                piece = pending.popleft()
-                if len(piece) > room:
-                    pending.appendleft(piece[room:])
-                    piece = piece[:room]
-                call.window -= len(piece)
-                self._window -= len(piece)
-                self._put(frames.frame(frames.DATA, 0, call.id, piece))
-            if pending:
-                continue
-            del self._blocked[call.id]
-            waiting = self._waiting.pop(call.id, None)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(None)
-            if call.finish:
-                self._put(call.finish)
-                self._forget(call, cancel=False)
-                self._serving.changed()
-
-    def _finish(self, call: Call, status: Status, message: str) -> None:
-        """End a call with its trailers, after all that waits."""
-        if call.id not in self.calls:
-            return
-        end = frames.trailers(call.id, status, message, opened=call.opened)
-        if not call.ended:
-            # We take no more of it (RFC 9113 §8.1).
-            end += frames.rst_stream(call.id, frames.NO_ERROR)
-        if call.pending:
-            call.finish = end
-            return
-        self._put(end)
-        self._forget(call, cancel=False)
-        self._serving.changed()
-
-    def _abort(self, call: Call, abort: Abort) -> None:
-        call.pending.clear()
-        self._finish(call, abort.status, abort.message)
-        self._forget(call, cancel=True)
-
-    def _forget(self, call: Call, *, cancel: bool) -> None:
-        self.calls.pop(call.id, None)
-        self._blocked.pop(call.id, None)
-        call.pending.clear()
-        waiting = self._waiting.pop(call.id, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
-        if cancel and call.task is not None:
-            call.task.cancel()
+    def _late(self, stream_id: int) -> None:
+        """Let a late frame of a call that has ended pass; raise ProtocolError if there never was one."""
+        if stream_id > self._last_id or not stream_id & 1:
+            raise ProtocolError(frames.PROTOCOL_ERROR, "a frame of a stream that was never open")
 
     # --- the end
 
-    def shut(self) -> None:
-        """Tell the peer to open no more calls here; those that run go on."""
-        self._goaway(frames.NO_ERROR, "")
+    @property
+    def calls(self) -> int:
+        """How many calls run."""
+        return len(self._open)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call runs here and none will."""
+        return self._settled_id is not None and not self._open
+
+    def drain(self) -> None:
+        """Tell the peer to open no more calls here; those that it opened before it hears of that are served.
+
+        RFC 9113 §6.8: the last stream is named once the peer is known to have heard, by a ping.
+        """
+        if self._draining or self._closing:
+            return
+        self._draining = True
+        self._outgoing.put(frames.goaway(frames.LARGEST_ID, frames.NO_ERROR))
+        self._outgoing.put(frames.frame(frames.PING, 0, 0, _SETTLING_PING))
+
+    def _settle(self) -> None:
+        if self._settled_id is None:
+            self._settled_id = self._last_id
+            self._outgoing.put(frames.goaway(self._last_id, frames.NO_ERROR))
+            self._serving.changed()
 
     def close(self) -> None:
         """End the connection with whatever runs on it."""
-        self._close()
+        self._end(frames.NO_ERROR, "")
 
-    def _goaway(self, code: int, reason: str) -> None:
-        self._put(frames.goaway(self._last_id, code, reason))
-
-    def _close(self) -> None:
+    def _end(self, code: int, reason: str) -> None:
+        if self._closing:
+            return
         self._closing = True
-        self._flush()
+        last_id = self._last_id if self._settled_id is None else self._settled_id
+        self._outgoing.put(frames.goaway(last_id, code, reason))
+        self._outgoing.flush()
+        self._calls.cancel_all()
         if self._transport is not None:
             self._transport.close()
-
-    # --- bytes out
-
-    def _put(self, data: bytes) -> None:
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(data)
-
-    def _flush(self) -> None:
-        out = self._out
-        if out and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-        self._out = []
-
-
-async def _unimplemented(_call: object) -> None:
-    raise Abort(Status.UNIMPLEMENTED, "there is no such method here")
+            self._lingering = self._loop.call_later(LINGER_S, self._transport.abort)

@@ -34,6 +34,7 @@ SETTINGS_ENABLE_PUSH: Final = 0x2
 SETTINGS_MAX_CONCURRENT_STREAMS: Final = 0x3
 SETTINGS_INITIAL_WINDOW_SIZE: Final = 0x4
 SETTINGS_MAX_FRAME_SIZE: Final = 0x5
+SETTINGS_MAX_HEADER_LIST_SIZE: Final = 0x6
 
 NO_ERROR: Final = 0x0
 PROTOCOL_ERROR: Final = 0x1
@@ -48,8 +49,16 @@ DEFAULT_WINDOW: Final = 65_535
 DEFAULT_MAX_FRAME: Final = 16_384
 LARGEST_FRAME: Final = 2**24 - 1
 LARGEST_WINDOW: Final = 2**31 - 1
+LARGEST_ID: Final = 2**31 - 1
+
+# A status message is for people; the peer takes only so much (grpcio 8 KiB of headers, 12 bytes a character).
+MAX_STATUS_MESSAGE: Final = 512
+# What gRPC sends as it is: printable ASCII without the percent sign.
+_STATUS_MESSAGE_SAFE: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}~"
 
 _HEADER: Final = struct.Struct(">HBBBI")
+read_header: Final = _HEADER.unpack_from
+"""From bytes and an offset: length >> 8, length & 0xFF, kind, flags, stream id with the reserved bit."""
 _DATA_MESSAGE: Final = struct.Struct(">HBBBIBI")
 _PAIR: Final = struct.Struct(">HI")
 _LONG: Final = struct.Struct(">I")
@@ -67,6 +76,11 @@ def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
     """Return one frame."""
     size = len(payload)
     return _HEADER.pack(size >> 8, size & 0xFF, kind, flags, stream_id) + payload
+
+
+def frame_header(kind: int, flags: int, stream_id: int, size: int) -> bytes:
+    """Return the header of a frame whose payload of `size` bytes follows."""
+    return _HEADER.pack(size >> 8, size & 0xFF, kind, flags, stream_id)
 
 
 def message_frame(stream_id: int, message: bytes) -> bytes:
@@ -120,9 +134,24 @@ def without_padding(flags: int, payload: bytes) -> bytes:
     """
     if not flags & PADDED:
         return payload
-    if not payload or payload[0] >= len(payload):
+    if not payload:
+        raise ProtocolError(FRAME_SIZE_ERROR, "a padded frame says how much padding it has")
+    if payload[0] >= len(payload):
         raise ProtocolError(PROTOCOL_ERROR, "more padding than payload")
     return payload[1 : len(payload) - payload[0]]
+
+
+def without_priority(flags: int, payload: bytes) -> bytes:
+    """Return the payload of a HEADERS frame, freed of padding, without its priority.
+
+    Raises:
+        ProtocolError: the frame is too short for the priority that it announces.
+    """
+    if not flags & HAS_PRIORITY:
+        return payload
+    if len(payload) < 5:
+        raise ProtocolError(FRAME_SIZE_ERROR, "a priority has five bytes")
+    return payload[5:]
 
 
 def _block(*headers: tuple[str, str]) -> bytes:
@@ -144,11 +173,9 @@ def head(stream_id: int) -> bytes:
 
 def trailers(stream_id: int, status: int, message: str, *, opened: bool) -> bytes:
     """Return the HEADERS frame that ends a response; without a response before it, it is all there is."""
-    if opened and not status:
-        block = _OK_BLOCK
-    else:
-        block = b"" if opened else HEAD_BLOCK
-        block += _block(("grpc-status", str(int(status))))
-        if message:
-            block += _block(("grpc-message", quote(message, safe=" !#$&'()*+,/:;=?@[]~")))
+    block = b"" if opened else HEAD_BLOCK
+    block += _block(("grpc-status", str(int(status)))) if status else _OK_BLOCK
+    if message:
+        shown = quote(message[:MAX_STATUS_MESSAGE], safe=_STATUS_MESSAGE_SAFE, errors="replace")
+        block += _block(("grpc-message", shown))
     return frame(HEADERS, END_HEADERS | END_STREAM, stream_id, block)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.transport.http2.connection import Connection, Serving
+from ext_proc.transport.http2.calls import Serving
+from ext_proc.transport.http2.connection import LINGER_S, Connection
 from ext_proc.transport.stream import Services
+
+# What closed connections and cancelled services get, beyond the grace.
+LEAVE_S: Final = 2 * LINGER_S
 
 
 class Http2Server:
@@ -26,13 +32,8 @@ class Http2Server:
     ) -> None:
         self._socket = socket
         self._changed = asyncio.Event()
-        self._serving = Serving(services, max_message_bytes, log, set(), self._changed.set)
+        self._serving = Serving(services, max_message_bytes, log, self._changed.set)
         self._server: asyncio.Server | None = None
-
-    @property
-    def calls(self) -> int:
-        """How many calls run."""
-        return sum(len(connection.calls) for connection in self._serving.connections)
 
     async def start(self) -> None:
         """Listen.
@@ -48,17 +49,24 @@ class Http2Server:
 
     async def stop(self, grace_s: float) -> None:
         """Open no more calls, give those that run `grace_s` seconds, then end."""
+        serving = self._serving
+        serving.stopping = True
         if self._server is not None:
             self._server.close()
-        for connection in list(self._serving.connections):
-            connection.shut()
+            self._socket.unlink(missing_ok=True)
+        for connection in list(serving.connections):
+            connection.drain()
+        await self._until(lambda: all(connection.idle for connection in serving.connections), grace_s)
+        for connection in list(serving.connections):
+            connection.close()
+        await self._until(lambda: not serving.connections and not serving.leaving, LEAVE_S)
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> None:
+        """Wait until `done` or for `seconds`."""
         try:
-            async with asyncio.timeout(grace_s):
-                while self.calls:
+            async with asyncio.timeout(seconds):
+                while not done():
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             pass
-        for connection in list(self._serving.connections):
-            connection.close()
-        self._socket.unlink(missing_ok=True)
