@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,8 +18,9 @@ import structlog
 import uvicorn
 
 from control_plane.api.app import create_app
+from control_plane.push.fleet import Fleet
+from control_plane.push.policy import Policy
 from control_plane.push.server import PushServer
-from control_plane.push.subscribers import Subscribers
 from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.documents import load_documents
 from control_plane.settings import ControlPlaneSettings
@@ -54,17 +58,24 @@ async def _serve(settings: ControlPlaneSettings) -> None:
     if settings.show_notices:
         for notice in documents.notices:
             log.warning("no effect yet", document=notice.document, field=notice.field, place=notice.place)
-    subscribers = Subscribers()
-    subscribers.publish(lambda workload: compile_snapshot(documents, workload, FIRST_REVISION))
-
-    app = create_app(
-        subscribers, version=version("outrigger-llm"), min_ready_sidecars=settings.min_ready_sidecars
+    loop = asyncio.get_running_loop()
+    fleet = Fleet(
+        clock=time.monotonic,
+        now=lambda: datetime.now(UTC),
+        later=loop.call_later,
+        on_halt=lambda revision, reason: None,
+        mark=os.urandom(32),
+        log=log,
     )
+    fleet.publish(
+        Policy(FIRST_REVISION, lambda workload: compile_snapshot(documents, workload, FIRST_REVISION))
+    )
+
+    app = create_app(fleet, version=version("outrigger-llm"), min_ready_sidecars=settings.min_ready_sidecars)
     api = _ApiServer(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=API_STOP_S)
     )
-    push = PushServer(subscribers, settings.push_address, log)
-    loop = asyncio.get_running_loop()
+    push = PushServer(fleet, settings.push_address, log, tls=settings.push_tls)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, setattr, api, "should_exit", True)
     with _listen(settings.api_host, settings.api_port) as listener:

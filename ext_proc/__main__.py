@@ -13,6 +13,7 @@ from ext_proc.settings import (
     Address,
     AgentSettings,
     EnvoySettings,
+    Joining,
     ProcessorSettings,
     RunDir,
     SettingsError,
@@ -39,6 +40,13 @@ def _index(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as zone=a")
+    return key, value
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,6 +100,15 @@ def _agent(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     command.add_argument("--workers", type=_count, default=1, help="number of processors")
     command.add_argument("--metrics-address", type=_address, default=Address("127.0.0.1", 9102))
     command.add_argument("--envoy-admin-address", type=_address, default=Address("127.0.0.1", 9901))
+    command.add_argument(
+        "--label", type=_label, action="append", default=[], metavar="KEY=VALUE", help="shown of this sidecar"
+    )
+    command.add_argument("--control-plane-ca", type=Path, help="PEM file of the control plane's authorities")
+    command.add_argument("--client-cert", type=Path, help="PEM file of the certificate to show it")
+    command.add_argument("--client-key", type=Path, help="PEM file of that certificate's key")
+    command.add_argument(
+        "--token-file", type=Path, help="file of the token to join with (default: OUTRIGGER_TOKEN's value)"
+    )
     command.add_argument("--secrets-dir", type=Path, help="mounted Secrets (default: DATA_DIR/secrets)")
     command.add_argument("--log-level", choices=LOG_LEVELS, default="info")
 
@@ -106,6 +123,8 @@ def _envoy(command: argparse.ArgumentParser) -> None:
 
 
 def _agent_settings(options: argparse.Namespace) -> AgentSettings:
+    if (options.client_cert is None) != (options.client_key is None):
+        raise SettingsError("--client-cert and --client-key go together: name both or neither")
     named = os.environ.get("OUTRIGGER_CA_FILE") or os.environ.get("SSL_CERT_FILE")
     return AgentSettings(
         run_dir=RunDir(options.run_dir.absolute()),
@@ -118,6 +137,10 @@ def _agent_settings(options: argparse.Namespace) -> AgentSettings:
         envoy_admin_address=options.envoy_admin_address,
         secrets_dir=options.secrets_dir,
         ca_file=Path(named) if named else None,
+        joining=Joining(
+            options.control_plane_ca, options.client_cert, options.client_key, options.token_file
+        ),
+        labels=dict(options.label),
         log_level=options.log_level,
     )
 

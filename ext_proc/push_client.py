@@ -7,7 +7,10 @@ The server may come and go; nothing waits for it, and what is in force stays so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import grpc
 from structlog.typing import FilteringBoundLogger
@@ -22,79 +25,140 @@ MAX_SNAPSHOT_BYTES = 256 * 1024 * 1024
 REASON_LIMIT = 2_000
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_SNAPSHOT_BYTES),
-    # A peer that vanished without a word is noticed within half a minute.
+    # A peer that vanished without a word is noticed within half a minute; NATs keep what is in use.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    # The control plane is ours; providers are what a proxy is for.
+    ("grpc.enable_http_proxy", 0),
 )
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+class DialError(Exception):
+    """There is no way to call now; the message says what to do about it."""
+
+
+class Dial(Protocol):
+    """The way to whoever pushes. Asked anew at each connect, so that renewed files count."""
+
+    @property
+    def target(self) -> str:
+        """Who is called: `unix:/…` or `HOST:PORT`."""
+
+    def channel(self, options: tuple[tuple[str, int], ...]) -> grpc.aio.Channel:
+        """Open a channel; raise DialError when that cannot be."""
+
+    def metadata(self) -> Metadata:
+        """Return what a call carries beside its messages; raise DialError when that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDial:
+    """In clear and without a token: by a Unix socket, that is."""
+
+    target: str
+
+    def channel(self, options: tuple[tuple[str, int], ...]) -> grpc.aio.Channel:
+        """Open a channel."""
+        return grpc.aio.insecure_channel(self.target, options=options)
+
+    def metadata(self) -> Metadata:
+        """Return nothing."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What came: the whole policy, and the providers' keys that the control plane keeps for it."""
+
+    snapshot: Snapshot
+    secrets: Mapping[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
+
+
+class UnusableError(Exception):
+    """What was pushed cannot be used here; the message says why."""
 
 
 class PushClient:
     """Stays connected to whoever pushes policy.
 
     Args:
-        target: a gRPC target, `unix:/…` or `HOST:PORT`.
+        dial: the way there.
         hello: says who this is and what is in force; called at each connect.
-        on_snapshot: takes a snapshot; must not block.
+        on_push: takes what comes; must not block. Raises UnusableError to refuse it.
         jitter: a number in [0, 1), drawn anew at each call.
         log: where the connection's state is told.
         pause_max_s: the longest pause between two attempts.
+        held: the snapshot in force, if it need not be sent again when the server has the same; called at
+            each connect.
+        standing: what else is to be told at each connect.
     """
 
     def __init__(
         self,
-        target: str,
+        dial: Dial,
         hello: Callable[[], push_pb2.Hello],
-        on_snapshot: Callable[[Snapshot], None],
+        on_push: Callable[[Pushed], None],
         *,
         jitter: Callable[[], float],
         log: FilteringBoundLogger,
         pause_max_s: float,
+        held: Callable[[], Snapshot | None] = lambda: None,
+        standing: Callable[[], Iterable[push_pb2.Report]] = tuple,
     ) -> None:
-        self._target = target
+        self._dial = dial
         self._hello = hello
-        self._on_snapshot = on_snapshot
+        self._on_push = on_push
         self._jitter = jitter
         self._log = log
         self._pause_max_s = pause_max_s
+        self._held = held
+        self._standing = standing
+        self._kept: Snapshot | None = None
         self._reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
 
     def acknowledge(self, version: str, oldest_in_use: str) -> None:
         """Report that `version` is in force."""
-        self._reports.put_nowait(
-            push_pb2.Report(ack=push_pb2.Ack(version=version, oldest_in_use=oldest_in_use))
-        )
+        self.tell(push_pb2.Report(ack=push_pb2.Ack(version=version, oldest_in_use=oldest_in_use)))
 
     def refuse(self, version: str, reason: str) -> None:
         """Report that `version` was refused."""
-        self._reports.put_nowait(
-            push_pb2.Report(nack=push_pb2.Nack(version=version, reason=reason[:REASON_LIMIT]))
-        )
+        self.tell(push_pb2.Report(nack=push_pb2.Nack(version=version, reason=reason[:REASON_LIMIT])))
+
+    def tell(self, report: push_pb2.Report) -> None:
+        """Send `report`, if there is a connection."""
+        self._reports.put_nowait(report)
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
         failures, waited_s, told = 0, 0.0, False
         while True:
-            connected = False
+            connected, trouble = False, ""
             try:
-                async with grpc.aio.insecure_channel(self._target, options=CHANNEL_OPTIONS) as channel:
+                async with self._dial.channel(CHANNEL_OPTIONS) as channel:
                     stub = push_pb2_grpc.PolicyPushStub(channel)  # type: ignore[no-untyped-call]
-                    async for message in stub.Connect(self._outgoing()):
-                        connected, failures = True, 0
+                    call = stub.Connect(self._outgoing(), metadata=self._dial.metadata())
+                    async for message in call:
+                        connected, failures, told = True, 0, False
                         self._take(message)
-                self._log.info("the push stream was ended by its server", target=self._target)
+                self._log.info("the push stream was ended by its server", target=self._dial.target)
             except grpc.aio.AioRpcError as error:
-                # Once, not at each attempt.
-                if connected or (waited_s >= STARTUP_S and not told):
-                    told = True
-                    self._log.warning(
-                        "the push stream is down; policy stays as it is",
-                        target=self._target,
-                        code=error.code().name,
-                    )
+                trouble = error.code().name
+                if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    trouble = error.details() or trouble
+            except DialError as error:
+                trouble = str(error)
+            # Once, not at each attempt.
+            if trouble and (connected or (waited_s >= STARTUP_S and not told)):
+                told = True
+                self._log.warning(
+                    "the push stream is down; policy stays as it is", target=self._dial.target, reason=trouble
+                )
             failures += 1
             pause_s = min(self._pause_max_s, RECONNECT_BASE_S * 2 ** min(failures, 8))
             pause_s *= 0.5 + self._jitter() / 2
@@ -105,18 +169,43 @@ class PushClient:
         # Reports meant for an earlier connection are void: Hello says what is in force.
         reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
         self._reports = reports
-        yield push_pb2.Report(hello=self._hello())
+        hello = self._hello()
+        self._kept = self._held()
+        hello.keeps = self._kept is not None
+        hello.accepts.append(push_pb2.ZLIB)
+        yield push_pb2.Report(hello=hello)
+        for report in self._standing():
+            yield report
         while True:
             yield await reports.get()
 
     def _take(self, message: push_pb2.Snapshot) -> None:
         try:
-            snapshot = decode(message.content)
-        except ValueError as error:
-            self._log.error("what was pushed is no snapshot", version=message.version, error=error)
-            self.refuse(message.version, f"this build cannot read the snapshot: {error}")
-            return
-        if snapshot.version != message.version:
-            self.refuse(message.version, f"the snapshot inside says it is version {snapshot.version}")
-            return
-        self._on_snapshot(snapshot)
+            snapshot = replace(self._read(message), version=message.version, revision=message.revision)
+            secrets = {(secret.name, secret.key): secret.value for secret in message.secrets}
+            self._on_push(Pushed(snapshot, secrets))
+        except UnusableError as error:
+            self._log.error("what was pushed is refused", version=message.version, reason=str(error))
+            self.refuse(message.version, str(error))
+
+    def _read(self, message: push_pb2.Snapshot) -> Snapshot:
+        if message.kept:
+            if self._kept is None:
+                raise UnusableError("there is nothing here that could be kept")
+            return self._kept
+        try:
+            return decode(_unpacked(message))
+        except (ValueError, zlib.error) as error:
+            raise UnusableError(f"this build cannot read the snapshot: {error}") from error
+
+
+def _unpacked(message: push_pb2.Snapshot) -> bytes:
+    if message.encoding == push_pb2.PLAIN:
+        return message.content
+    if message.encoding != push_pb2.ZLIB:
+        raise ValueError(f"its encoding {message.encoding} is unknown")
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(message.content, MAX_SNAPSHOT_BYTES)
+    if not unpacking.eof:
+        raise ValueError("it is cut off, or too large")
+    return content

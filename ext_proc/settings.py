@@ -5,7 +5,8 @@ Frozen values; the command line (`ext_proc.__main__`) is the only way in. Knows 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -92,10 +93,25 @@ class ProcessorSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Joining:
+    """How a sidecar is let in by its control plane over TCP: PEM files, and where its token is.
+
+    With `ca` or a client certificate the stream is secured. Without `token_file` the token is in the
+    environment.
+    """
+
+    ca: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+    token_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSettings:
     """Settings of the agent.
 
-    `control_plane` is a gRPC target (`unix:/…` or `HOST:PORT`). `ca_file` holds the authorities that
+    `control_plane` is a gRPC target (`unix:/…` or `HOST:PORT`). `labels` is what else the control plane is
+    told of this sidecar. `ca_file` holds the authorities that
     providers' certificates are verified against; None takes the machine's.
     """
 
@@ -109,6 +125,8 @@ class AgentSettings:
     envoy_admin_address: Address
     secrets_dir: Path | None = None
     ca_file: Path | None = None
+    joining: Joining = Joining()
+    labels: Mapping[str, str] = field(default_factory=dict)
     log_level: str = "info"
 
 

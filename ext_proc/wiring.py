@@ -132,5 +132,7 @@ def run_agent(settings: AgentSettings) -> int:
     from ext_proc.agent import run as agent  # noqa: PLC0415
 
     configure_logging("agent", settings.log_level)
-    uvloop.run(agent.run_agent(settings, os.environ, random.random, structlog.get_logger("agent")))
+    epoch = os.urandom(8).hex()
+    log = structlog.get_logger("agent")
+    uvloop.run(agent.run_agent(settings, os.environ, random.random, log, epoch=epoch))
     return 0

@@ -1,28 +1,38 @@
-"""The gRPC end of the push stream: Hello in, snapshots out, Ack and Nack in.
+"""The gRPC end of the push stream: Hello in, snapshots out, answers and reports in.
 
-Protocol: ext_proc/contract/push.proto. What is sent, and to whom, is decided by `subscribers`.
+Protocol: ext_proc/contract/push.proto. What is sent, and to whom, is decided by `fleet`; who may join, by
+`admission`. Messages go out as bytes that were serialised once, the same for every stream.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Final, NoReturn
+from urllib.parse import unquote
 
 import grpc
+from google.protobuf.message import DecodeError
 from structlog.typing import FilteringBoundLogger
 
-from control_plane.push.subscribers import Identity, Subscriber, Subscribers
-from ext_proc.contract import push_pb2, push_pb2_grpc
+from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, bearer
+from control_plane.push.fleet import Fleet
+from control_plane.push.listening import PushTls, add_port
+from control_plane.push.reports import MalformedReportError, envoy_of, identity_of, statistics_of
+from control_plane.push.sidecars import Sidecar
+from ext_proc.contract import push_pb2
 
-HELLO_WITHIN_S = 10.0
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-MAX_REASON = 2_000
+SERVICE: Final = "outrigger.push.v1.PolicyPush"
+HELLO_WITHIN_S: Final = 10.0
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+MAX_REASON: Final = 2_000
+NOT_ADMITTED: Final = "a valid token of a sidecar is needed: set OUTRIGGER_TOKEN or --token-file"
 
-OPTIONS: tuple[tuple[str, int], ...] = (
+OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.max_receive_message_length", 1024 * 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    # Below the idle limits of NATs and load balancers.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -32,82 +42,155 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-class PushAddressError(Exception):
-    """The push address cannot be listened on; the message says what to do."""
+class _Expelled:
+    """Set once the stream's token may not join any more."""
+
+    def __init__(self, changed: asyncio.Event) -> None:
+        self.now = False
+        self._changed = changed
+
+    def __call__(self) -> None:
+        self.now = True
+        self._changed.set()
 
 
-class PushService(push_pb2_grpc.PolicyPushServicer):
-    """One coroutine a subscriber sends; a second one reads its answers."""
+class PushService:
+    """One coroutine a subscriber sends; a second one reads its answers.
 
-    def __init__(self, subscribers: Subscribers, log: FilteringBoundLogger) -> None:
-        self._subscribers = subscribers
+    Args:
+        fleet: decides.
+        admission: says who may join; None lets everybody in.
+        log: where connections are told.
+    """
+
+    def __init__(self, fleet: Fleet, admission: Admission | None, log: FilteringBoundLogger) -> None:
+        self._fleet = fleet
+        self._admission = admission
         self._log = log
 
-    async def Connect(
-        self, request_iterator: AsyncIterator[push_pb2.Report], context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[push_pb2.Snapshot]:
-        """Serve one stream until the subscriber goes, or connects again elsewhere."""
-        identity = await self._hello(request_iterator, context)
-        subscriber = self._subscribers.connect(identity)
-        self._log.info("sidecar connected", sidecar=identity.subscriber_id, workload=identity.workload)
-        reading = asyncio.create_task(self._read(request_iterator, subscriber))
-        try:
-            while subscriber.connected:
-                subscriber.changed.clear()
-                push = self._subscribers.next_push(subscriber)
-                if push is not None:
-                    yield push_pb2.Snapshot(
-                        version=push.version, revision=push.revision, content=push.content
-                    )
-                    continue
-                await subscriber.changed.wait()
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-            self._subscribers.disconnect(subscriber)
-            self._log.info("sidecar gone", sidecar=identity.subscriber_id)
+    async def connect(self, _: object, context: grpc.aio.ServicerContext) -> None:
+        """Serve one stream until the subscriber goes, connects again elsewhere, or may stay no longer."""
+        changed = asyncio.Event()
+        expelled = _Expelled(changed)
+        async with AsyncExitStack() as inside:
+            if self._admission is not None:
+                await self._admit(self._admission, context, expelled, inside)
+            sidecar = await self._hello(context, changed)
+            name = sidecar.identity.sidecar
+            self._log.info("sidecar connected", sidecar=name, workload=sidecar.identity.workload)
+            reading = asyncio.create_task(self._read(context, sidecar, changed))
+            try:
+                await self._send(context, sidecar, changed, expelled)
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+                self._fleet.disconnect(sidecar)
+                self._log.info("sidecar gone", sidecar=name)
+        if expelled.now:
+            await _abort(context, grpc.StatusCode.UNAUTHENTICATED, NOT_ADMITTED)
 
-    async def _hello(
-        self, reports: AsyncIterator[push_pb2.Report], context: grpc.aio.ServicerContext
-    ) -> Identity:
+    async def _admit(
+        self,
+        admission: Admission,
+        context: grpc.aio.ServicerContext,
+        expelled: _Expelled,
+        inside: AsyncExitStack,
+    ) -> None:
+        metadata = dict(context.invocation_metadata() or ())
+        token = bearer(str(metadata.get("authorization", "")))
         try:
-            first = await asyncio.wait_for(anext(reports), HELLO_WITHIN_S)
-        except (StopAsyncIteration, TimeoutError):
-            first = push_pb2.Report()
-        hello = first.hello
-        if first.WhichOneof("kind") != "hello" or not hello.subscriber_id:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "say Hello with a subscriber_id first")
-        return Identity(hello.subscriber_id, hello.workload or "default", hello.build, hello.in_force)
+            await inside.enter_async_context(admission.stay(token, _source(context.peer()), expelled))
+        except NotAdmittedError:
+            self._log.warning("a sidecar without a valid token was sent away", peer=context.peer())
+            await _abort(context, grpc.StatusCode.UNAUTHENTICATED, NOT_ADMITTED)
+        except NotCheckedError:
+            await _abort(context, grpc.StatusCode.UNAVAILABLE, "tokens cannot be checked now")
 
-    async def _read(self, reports: AsyncIterator[push_pb2.Report], subscriber: Subscriber) -> None:
-        sidecar = subscriber.identity.subscriber_id
+    async def _hello(self, context: grpc.aio.ServicerContext, changed: asyncio.Event) -> Sidecar:
         try:
-            async for report in reports:
-                kind = report.WhichOneof("kind")
-                if kind == "ack":
-                    self._subscribers.acknowledge(subscriber, report.ack.version, report.ack.oldest_in_use)
-                elif kind == "nack":
-                    reason = report.nack.reason[:MAX_REASON]
-                    self._subscribers.refuse(subscriber, report.nack.version, reason)
-                    self._log.warning(
-                        "snapshot refused", sidecar=sidecar, version=report.nack.version, reason=reason
-                    )
-        except grpc.RpcError as error:
-            self._log.info("sidecar's stream broke", sidecar=sidecar, error=str(error)[:MAX_REASON])
+            async with asyncio.timeout(HELLO_WITHIN_S):
+                first = await context.read()
+            report = push_pb2.Report() if first is grpc.aio.EOF else push_pb2.Report.FromString(first)
+            return self._fleet.connect(identity_of(report), changed.set)
+        except (TimeoutError, DecodeError, MalformedReportError) as error:
+            said = str(error) if isinstance(error, MalformedReportError) else "say Hello first"
+            await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, said)
+
+    async def _send(
+        self,
+        context: grpc.aio.ServicerContext,
+        sidecar: Sidecar,
+        changed: asyncio.Event,
+        expelled: _Expelled,
+    ) -> None:
+        while sidecar.connected and not expelled.now:
+            changed.clear()
+            message = self._fleet.next_message(sidecar)
+            if message is None:
+                await changed.wait()
+            else:
+                await context.write(message)
+
+    async def _read(
+        self, context: grpc.aio.ServicerContext, sidecar: Sidecar, changed: asyncio.Event
+    ) -> None:
+        try:
+            while (message := await context.read()) is not grpc.aio.EOF:
+                self._take(sidecar, push_pb2.Report.FromString(message))
+        except (grpc.RpcError, grpc.aio.BaseError, DecodeError) as error:
+            self._log.info(
+                "sidecar's stream broke", sidecar=sidecar.identity.sidecar, error=str(error)[:MAX_REASON]
+            )
         finally:
             # The subscriber said it will say no more, or is gone: the sending side ends too.
-            self._subscribers.disconnect(subscriber)
-            subscriber.changed.set()
+            self._fleet.disconnect(sidecar)
+            changed.set()
+
+    def _take(self, sidecar: Sidecar, report: push_pb2.Report) -> None:
+        kind = report.WhichOneof("kind")
+        if kind == "ack":
+            self._fleet.acknowledge(sidecar, report.ack.version)
+        elif kind == "nack":
+            self._fleet.refuse(sidecar, report.nack.version, report.nack.reason[:MAX_REASON])
+        elif kind == "envoy":
+            state, version = envoy_of(report.envoy)
+            self._fleet.told(sidecar, replace(sidecar.told, envoy=state, envoy_version=version))
+        elif kind == "statistics":
+            epoch, versions = report.statistics.epoch[:MAX_REASON], statistics_of(report.statistics)
+            self._fleet.told(sidecar, replace(sidecar.told, epoch=epoch, versions=versions))
 
 
 class PushServer:
-    """Listens for subscribers at `address`: `unix:/PATH` or `HOST:PORT`."""
+    """Listens for subscribers.
 
-    def __init__(self, subscribers: Subscribers, address: str, log: FilteringBoundLogger) -> None:
+    Args:
+        fleet: decides what they are sent.
+        address: `unix:/PATH` or `HOST:PORT`.
+        log: where connections are told.
+        tls: secures TCP; None leaves it in clear.
+        admission: says who may join over TCP; None lets everybody in. A Unix socket is guarded by its folder.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        address: str,
+        log: FilteringBoundLogger,
+        *,
+        tls: PushTls | None = None,
+        admission: Admission | None = None,
+    ) -> None:
         self._address = address
+        self._log = log
+        self._tls = tls
+        self._admission = None if address.startswith("unix:") else admission
+        self._watching: asyncio.Task[None] | None = None
+        service = PushService(fleet, self._admission, log)
+        # Without serialisers: bytes in, bytes out.
+        handler = grpc.stream_stream_rpc_method_handler(service.connect)
         self._server = grpc.aio.server(options=OPTIONS)
-        push_pb2_grpc.add_PolicyPushServicer_to_server(  # type: ignore[no-untyped-call]
-            PushService(subscribers, log), self._server
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {"Connect": handler}),)
         )
         self.port = 0
 
@@ -115,22 +198,27 @@ class PushServer:
         """Listen.
 
         Raises:
-            PushAddressError: the address is no address, or is in use.
+            PushAddressError: the address is none or is in use, or a certificate cannot be read.
         """
-        if self._address.startswith("unix:"):
-            # What a killed predecessor left; a live one would hold the data folder's lock.
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._address.removeprefix("unix:"))  # noqa: PTH108 - before anything is served
-        try:
-            self.port = self._server.add_insecure_port(self._address)
-        except RuntimeError:
-            self.port = 0
-        if not self.port:
-            raise PushAddressError(
-                f"cannot listen on {self._address}; choose another address with --push-address"
-            )
+        self.port = add_port(self._server, self._address, self._tls, self._log)
         await self._server.start()
+        if self._admission is not None:
+            self._watching = asyncio.create_task(self._admission.watch(), name="push admission")
 
     async def stop(self) -> None:
         """End every stream at once: sidecars live on what they have."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         await self._server.stop(0)
+
+
+def _source(peer: str) -> str:
+    """Return the address of a peer such as `ipv4:10.0.0.1:5` or `ipv6:%5B::1%5D:5`, without its port."""
+    host = unquote(peer).partition(":")[2].rpartition(":")[0]
+    return host.removeprefix("[").removesuffix("]")
+
+
+async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, message: str) -> NoReturn:
+    await context.abort(code, message)
+    raise AssertionError("abort returned")

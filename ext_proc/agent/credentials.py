@@ -1,4 +1,4 @@
-"""References to credentials → keys: variables, files, mounted Secrets.
+"""References to credentials → keys: variables, files, Secrets that were pushed or are mounted.
 
 Keys are held in memory only and are in no log. A reference without a key is told once, in one sentence.
 """
@@ -11,6 +11,9 @@ from pathlib import Path
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract.snapshot import CredentialRef
+
+Secrets = Mapping[tuple[str, str], bytes]
+"""By the Secret's name and the key in it."""
 
 
 class MissingKeyError(Exception):
@@ -31,6 +34,15 @@ class Credentials:
         self._secrets_dir = secrets_dir
         self._log = log
         self._told: dict[CredentialRef, str] = {}
+        self._pushed: Secrets = {}
+
+    def replace(self, secrets: Secrets) -> Secrets:
+        """Hold these pushed Secrets instead of those before, which are returned.
+
+        A pushed Secret beats a mounted one of the same name and key.
+        """
+        before, self._pushed = self._pushed, secrets
+        return before
 
     def resolve(self, references: Iterable[CredentialRef]) -> dict[CredentialRef, str]:
         """Return the key of each reference that leads to one."""
@@ -54,6 +66,9 @@ class Credentials:
                     f"the variable {reference.name} is not set: set it and start the sidecar again"
                 )
             place = f"the variable {reference.name}"
+        elif reference.kind == "secret" and (reference.name, reference.key or "") in self._pushed:
+            place = f"the Secret {reference.name}, key {reference.key}"
+            value = self._pushed[reference.name, reference.key or ""].decode("latin-1")
         else:
             path = Path(reference.name)
             if reference.kind == "secret":

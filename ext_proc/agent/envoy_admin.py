@@ -1,4 +1,4 @@
-"""What the agent asks Envoy's admin interface: whether clusters are still warming, and processors in use.
+"""What the agent asks Envoy's admin interface: how it is, whether clusters are warming, processors in use.
 
 Envoy acknowledges a cluster before it can be used; until its addresses and secrets are there, requests to it
 are refused. Likewise no processor is asked before Envoy's own health check has found it.
@@ -9,12 +9,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from typing import Final
 
 import httpx
 
+from ext_proc.contract import push_pb2
 from ext_proc.settings import Address
 
 WARMING = "cluster_manager.warming_clusters"
+# https://www.envoyproxy.io/docs/envoy/latest/api-v3/admin/v3/server_info.proto
+STATES: Final = {
+    "LIVE": push_pb2.Envoy.LIVE,
+    "DRAINING": push_pb2.Envoy.DRAINING,
+    "PRE_INITIALIZING": push_pb2.Envoy.WARMING,
+    "INITIALIZING": push_pb2.Envoy.WARMING,
+}
 PROCESSORS = "cluster.outrigger_processor.membership_healthy"
 
 
@@ -23,6 +32,7 @@ class EnvoyAdmin:
 
     def __init__(self, address: Address, poll_s: float = 0.02) -> None:
         self._url = f"http://{address}/stats"
+        self._info_url = f"http://{address}/server_info"
         self._poll_s = poll_s
         self._client = httpx.AsyncClient(timeout=1.0, trust_env=False)
 
@@ -55,6 +65,20 @@ class EnvoyAdmin:
             return None
         name, _, value = answer.text.strip().partition(": ")
         return int(value) if answer.status_code == 200 and name == gauge and value.isdigit() else None
+
+    async def state(self) -> push_pb2.Envoy:
+        """Return how Envoy is now, and its version; one that does not answer is dead."""
+        try:
+            answer = await self._client.get(self._info_url)
+            info = answer.json()
+        except (httpx.HTTPError, ValueError):
+            return push_pb2.Envoy(state=push_pb2.Envoy.DEAD)
+        # Such as `<commit>/1.35.0/Clean/RELEASE/BoringSSL`.
+        version = str(info.get("version", "")).split("/")
+        return push_pb2.Envoy(
+            state=STATES.get(info.get("state"), push_pb2.Envoy.UNKNOWN),
+            version=version[1] if len(version) > 1 else "",
+        )
 
     async def close(self) -> None:
         """Close the client's connections."""

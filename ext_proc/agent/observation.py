@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.agent.access_log import AccessLogSink
 from ext_proc.agent.local_replies import REPLIES
 from ext_proc.agent.render.routes import ROUTE_REASONS
+from ext_proc.agent.statistics import VersionCounts
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.settings import AgentSettings, SettingsError
 from ext_proc.telemetry.exposition import FolderCollector, MetricsServer, serve_metrics
@@ -40,6 +41,10 @@ class Observation:
         reasons: every reason that the processor may give for an answer of its own.
         now: a monotonic clock, in seconds.
         log: where trouble is told.
+        epoch: unique to this process.
+
+    Attributes:
+        counts: what the control plane is told of each version.
 
     Raises:
         SettingsError: the metrics address cannot be listened on, or the collector's variables cannot be used.
@@ -52,10 +57,13 @@ class Observation:
         reasons: Iterable[str],
         now: Callable[[], float],
         log: FilteringBoundLogger,
+        *,
+        epoch: str,
     ) -> None:
+        self.counts = VersionCounts(epoch)
         self._metrics = RequestMetrics(settings.sidecar_id, ENVOY_REASONS | frozenset(reasons))
         self._spans = self._make_spans(settings, environment, Throttled(log, now, LOST_SPANS_S))
-        sinks: list[RecordSink] = [self._metrics]
+        sinks: list[RecordSink] = [self._metrics, self.counts]
         if self._spans is not None:
             sinks.append(self._spans)
         self._sink = AccessLogSink(sinks, Throttled(log, now))
@@ -80,6 +88,7 @@ class Observation:
     def use(self, snapshot: Snapshot) -> None:
         """Take the names of the policy in force: only these become labels."""
         self._metrics.use(snapshot)
+        self.counts.use(snapshot)
 
     def close(self) -> None:
         """Stop serving, and send the spans that are queued. Blocks for as long as that takes."""

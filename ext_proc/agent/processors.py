@@ -23,6 +23,7 @@ class _Processor:
         self.version = in_force
         self.holds = in_force
         self.done: str | None = None  # the last version it took or refused
+        self.refusal: str | None = None  # why it refused that one
         self.wake = asyncio.Event()  # something to send, or its stream has ended
 
 
@@ -53,10 +54,25 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         for processor in self._processors:
             processor.wake.set()
 
-    async def taken(self, version: str) -> None:
-        """Wait until every connected processor has taken or refused `version`."""
+    def withdraw(self) -> None:
+        """Push nothing more until something is published."""
+        self._current = None
+
+    async def taken(self, version: str) -> str | None:
+        """Wait until every connected processor has taken `version`, and return None.
+
+        Return the reason as soon as one refuses it.
+        """
+        refusals: list[str] = []
+
+        def settled() -> bool:
+            done = [item for item in self._processors if item.done == version]
+            refusals.extend(item.refusal for item in done if item.refusal is not None)
+            return bool(refusals) or len(done) == len(self._processors)
+
         async with self._changed:
-            await self._changed.wait_for(lambda: all(item.done == version for item in self._processors))
+            await self._changed.wait_for(settled)
+        return refusals[0] if refusals else None
 
     def held(self) -> set[str]:
         """Return the versions that processors may still decide by."""
@@ -94,9 +110,13 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
             async for report in reports:
                 if report.HasField("ack"):
                     processor.version = processor.done = report.ack.version
+                    processor.refusal = None
                     processor.holds = report.ack.oldest_in_use or report.ack.version
                 elif report.HasField("nack"):
                     processor.done = report.nack.version
+                    processor.refusal = (
+                        f"{processor.name}: {report.nack.reason or 'refused without a reason'}"
+                    )
                     self._log.error(
                         "a processor refuses the snapshot",
                         processor=processor.name,

@@ -7,17 +7,19 @@ here speaks a protocol; the protocols it needs are its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from types import MappingProxyType
+from typing import TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.ads import RefusedError
+from ext_proc.agent.ports import Discovery, Keys, Processors, Reports, Secrets, Warming
 from ext_proc.agent.render.clusters import CLUSTER_TYPE, render_clusters
 from ext_proc.agent.render.routes import ROUTES_NAME, ROUTES_TYPE, render_routes
 from ext_proc.agent.render.secrets import SECRET_TYPE, render_secrets
 from ext_proc.agent.resources import ResourceSet, resource_set
-from ext_proc.contract.snapshot import CredentialRef, Snapshot
+from ext_proc.contract.snapshot import Snapshot, content_digest
 
 # A Backend whose name cannot be resolved must not hold up the policy for all others.
 WARMING_LIMIT_S = 5.0
@@ -30,60 +32,6 @@ FIRST_SERVICE_LIMIT_S = 20.0
 DECISIONS_ARRIVE_S = 0.5
 REFUSED_REMEMBERED = 1_000
 T = TypeVar("T")
-
-
-class Discovery(Protocol):
-    """Envoy, as `ads.DiscoveryServer` serves it."""
-
-    @property
-    def current(self) -> ResourceSet:
-        """What is served now."""
-
-    def publish(self, resources: ResourceSet) -> None:
-        """Serve `resources` from now on."""
-
-    async def accepted(self, type_urls: Iterable[str], *, if_subscribed: bool = False) -> None:
-        """Wait until Envoy has acknowledged these types; raise RefusedError when it refused one."""
-
-
-class Warming(Protocol):
-    """Envoy's clusters on their way into use."""
-
-    async def warmed(self, limit_s: float) -> bool:
-        """Wait until none is warming."""
-
-    async def asks_a_processor(self, limit_s: float) -> bool:
-        """Wait until Envoy sends requests to a processor."""
-
-
-class Processors(Protocol):
-    """The processors of this sidecar."""
-
-    def publish(self, snapshot: Snapshot) -> None:
-        """Push `snapshot` to all."""
-
-    async def taken(self, version: str) -> None:
-        """Wait until all connected have it."""
-
-    def held(self) -> set[str]:
-        """Return the versions they may still decide by."""
-
-
-class Keys(Protocol):
-    """Where credentials are resolved."""
-
-    def resolve(self, references: Iterable[CredentialRef]) -> dict[CredentialRef, str]:
-        """Return the key of each reference that leads to one."""
-
-
-class Reports(Protocol):
-    """The way up to the control plane."""
-
-    def acknowledge(self, version: str, oldest_in_use: str) -> None:
-        """Report that `version` is in force."""
-
-    def refuse(self, version: str, reason: str) -> None:
-        """Report that `version` was refused."""
 
 
 class _SupersededError(Exception):
@@ -126,8 +74,8 @@ class Rollout:
         self._log = log
         self._in_use: list[Snapshot] = []  # oldest first, the last one is in force
         self._in_service = False
-        self._offered: Snapshot | None = None
-        self._refused: dict[str, str] = {}
+        self._offered: tuple[Snapshot, Secrets] | None = None
+        self._refused: dict[str, str] = {}  # by content: another revision of it is not tried either
         self._free_since: dict[str, float] = {}  # by version: when no processor held it any more
         self._wake = asyncio.Event()
         self._newer = asyncio.Event()  # set while something is offered
@@ -140,9 +88,12 @@ class Rollout:
         """The snapshot that decides now."""
         return self._in_use[-1] if self._in_use else None
 
-    def offer(self, snapshot: Snapshot) -> None:
-        """Bring `snapshot` into force as soon as possible; it supersedes what was offered before."""
-        self._offered = snapshot
+    def offer(self, snapshot: Snapshot, secrets: Secrets = MappingProxyType({})) -> None:
+        """Bring `snapshot` into force as soon as possible; it supersedes what was offered before.
+
+        `secrets` are the providers' keys that came with it: they take over with it, or not at all.
+        """
+        self._offered = (snapshot, secrets)
         self._newer.set()
         self._wake.set()
 
@@ -170,38 +121,61 @@ class Rollout:
             self._newer.clear()
             try:
                 if offered is not None:
-                    await self._bring(offered)
+                    await self._bring(*offered)
                 await self._let_go()
             except _SupersededError:
                 continue
 
-    async def _bring(self, snapshot: Snapshot) -> None:
+    async def _bring(self, snapshot: Snapshot, secrets: Secrets) -> None:
         in_force = self.in_force
         if in_force is not None and snapshot.version == in_force.version:
+            self._keys.replace(secrets)  # `_let_go` renews what Envoy has of them
             await self._wait_for_service()
             self._acknowledge()
             return
-        reason = self._refused.get(snapshot.version)
+        content = content_digest(snapshot.version)
+        reason = self._refused.get(content)
         if reason is None:
-            try:
-                await self._serve([*self._in_use, snapshot])
-            except (RefusedError, ValueError) as error:
-                reason = str(error)
-                self._remember(snapshot.version, reason)
-                # What Envoy took of it is taken back by `_let_go`; what it had before stays in force.
-                if not self._in_use:
-                    self._discovery.publish(ResourceSet())
+            reason = await self._try(snapshot, secrets)
         if reason is not None:
+            self._remember(content, reason)
             self._log.error("the snapshot is refused", version=snapshot.version, reason=reason)
             self._reports.refuse(snapshot.version, reason)
             return
         self._in_use = [item for item in self._in_use if item.version != snapshot.version] + [snapshot]
         self._keep(snapshot)
-        self._processors.publish(snapshot)
-        await self._processors_taken(snapshot.version)
         await self._wait_for_service()
         self._log.info("snapshot in force", version=snapshot.version)
         self._acknowledge()
+
+    async def _try(self, snapshot: Snapshot, secrets: Secrets) -> str | None:
+        """Give `snapshot` to Envoy beside what it has, then to the processors.
+
+        Return why it cannot be, with everything as it was; None when it is taken.
+        """
+        before = self._keys.replace(secrets)
+        taken, reason = False, None
+        try:
+            await self._serve([*self._in_use, snapshot])
+            self._processors.publish(snapshot)
+            reason = await self._processors_taken(snapshot.version)
+            taken = reason is None
+        except (RefusedError, ValueError) as error:
+            reason = str(error)
+        finally:
+            # What Envoy took of it is taken back by `_let_go`; what it had before stays in force.
+            if not taken:
+                self._keys.replace(before)
+        if not taken:
+            self._take_back()
+        return reason
+
+    def _take_back(self) -> None:
+        if self._in_use:
+            self._processors.publish(self._in_use[-1])
+        else:
+            self._processors.withdraw()
+            self._discovery.publish(ResourceSet())
 
     async def _wait_for_service(self) -> None:
         """Before the first acknowledgement: wait until Envoy serves this policy and asks a processor.
@@ -287,19 +261,20 @@ class Rollout:
     def _acknowledge(self) -> None:
         self._reports.acknowledge(self._in_use[-1].version, self._in_use[0].version)
 
-    def _remember(self, version: str, reason: str) -> None:
-        self._refused[version] = reason
+    def _remember(self, content: str, reason: str) -> None:
+        self._refused[content] = reason
         if len(self._refused) > REFUSED_REMEMBERED:
             self._refused.pop(next(iter(self._refused)))
 
-    async def _processors_taken(self, version: str) -> None:
+    async def _processors_taken(self, version: str) -> str | None:
         try:
             async with asyncio.timeout(PROCESSORS_LIMIT_S):
-                await self._unless_superseded(self._processors.taken(version))
+                return await self._unless_superseded(self._processors.taken(version))
         except TimeoutError:
             self._log.warning("a processor has not taken the snapshot; going on without it", version=version)
         except _SupersededError:
-            return  # this one is in force; the newer one is brought next
+            pass  # this one is in force; the newer one is brought next
+        return None
 
     async def _unless_superseded(self, waiting: Coroutine[object, object, T]) -> T:
         """Wait, but no longer than until a newer snapshot is offered."""

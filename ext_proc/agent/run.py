@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Protocol
@@ -19,15 +20,17 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.ads import DiscoveryServer
 from ext_proc.agent.credentials import Credentials, read_authorities
+from ext_proc.agent.dial import ControlPlaneDial
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.agent.envoy_admin import EnvoyAdmin
+from ext_proc.agent.health import Counts, Health
 from ext_proc.agent.observation import Observation
 from ext_proc.agent.processors import ProcessorPush
 from ext_proc.agent.rollout import Rollout
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.exchange import Reason
-from ext_proc.push_client import MAX_SNAPSHOT_BYTES, PushClient
+from ext_proc.push_client import MAX_SNAPSHOT_BYTES, PushClient, Pushed
 from ext_proc.settings import AgentSettings, SettingsError
 
 USUAL_AUTHORITIES: Final = (
@@ -46,6 +49,10 @@ SERVER_OPTIONS: Final = (
 
 class Observer(Protocol):
     """What watches the traffic beside the agent."""
+
+    @property
+    def counts(self) -> Counts | None:
+        """What the control plane is told of each version, if anything is counted."""
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add services of its own to the agent's gRPC server."""
@@ -92,13 +99,18 @@ class Agent:
         self._processors = ProcessorPush(log, self._look_again)
         self._admin = EnvoyAdmin(settings.envoy_admin_address)
         self._client = PushClient(
-            settings.control_plane,
+            ControlPlaneDial(settings.control_plane, settings.joining, environment, log),
             self._hello,
             self._offer,
             jitter=jitter,
             log=log,
             pause_max_s=RECONNECT_MAX_S,
+            held=self._held,
+            standing=self._standing,
         )
+        counts = observation.counts if observation is not None else None
+        self._health = Health(self._admin, counts, self._client.tell)
+        self._from_disk: Snapshot | None = None
         self._rollout = Rollout(
             discovery=self._discovery,
             warming=self._admin,
@@ -121,6 +133,7 @@ class Agent:
         if kept is not None:
             try:
                 self._rollout.restore(kept)
+                self._from_disk = kept
                 self._observe(kept)
             except ValueError as error:
                 self._log.error("the snapshot on disk cannot be used", error=str(error))
@@ -130,6 +143,7 @@ class Agent:
                 ("rollout", self._rollout.run()),
                 ("push client", self._client.run()),
                 ("credentials", self._watch_credentials()),
+                ("health", self._health.run()),
                 ("stop", _ended(stopping)),
             )
         ]
@@ -165,6 +179,7 @@ class Agent:
         return push_pb2.Hello(
             subscriber_id=self._settings.sidecar_id,
             workload=self._settings.workload,
+            labels=self._settings.labels,
             build=self._build,
             in_force=in_force.version if in_force is not None else "",
         )
@@ -177,8 +192,17 @@ class Agent:
         if self._observation is not None:
             self._observation.use(snapshot)
 
-    def _offer(self, snapshot: Snapshot) -> None:
-        self._rollout.offer(snapshot)
+    def _held(self) -> Snapshot | None:
+        # What an earlier build wrote to disk may lack what this one could have read.
+        in_force = self._rollout.in_force
+        return in_force if in_force is not self._from_disk else None
+
+    def _standing(self) -> Iterable[push_pb2.Report]:
+        return self._health.standing()
+
+    def _offer(self, pushed: Pushed) -> None:
+        snapshot = replace(pushed.snapshot, workload=self._settings.workload)
+        self._rollout.offer(snapshot, pushed.secrets)
 
     def _look_again(self) -> None:
         self._rollout.look_again()
@@ -228,6 +252,8 @@ async def run_agent(
     environment: Mapping[str, str],
     jitter: Callable[[], float],
     log: FilteringBoundLogger,
+    *,
+    epoch: str,
     now: Callable[[], float] = time.monotonic,
 ) -> None:
     """Serve until SIGTERM or SIGINT, `/metrics` included.
@@ -237,6 +263,7 @@ async def run_agent(
         environment: variables that credentials and OpenTelemetry's settings may name.
         jitter: a number in [0, 1), drawn anew at each call.
         log: the process's log.
+        epoch: unique to this process.
         now: a monotonic clock, in seconds.
 
     Raises:
@@ -244,7 +271,8 @@ async def run_agent(
     """
     stopping = asyncio.Event()
     stop_on_signals(asyncio.get_running_loop(), stopping)
-    observation = Observation(settings, environment, (reason.value for reason in Reason), now, log)
+    reasons = (reason.value for reason in Reason)
+    observation = Observation(settings, environment, reasons, now, log, epoch=epoch)
     try:
         await Agent(settings, environment, jitter, log, observation).run(stopping)
     finally:

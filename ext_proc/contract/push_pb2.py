@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65xt_proc/contract/push.proto\x12\x11outrigger.push.v1\"\x8b\x01\n\x06Report\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.outrigger.push.v1.HelloH\x00\x12%\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x16.outrigger.push.v1.AckH\x00\x12\'\n\x04nack\x18\x03 \x01(\x0b\x32\x17.outrigger.push.v1.NackH\x00\x42\x06\n\x04kind\"\xb6\x01\n\x05Hello\x12\x15\n\rsubscriber_id\x18\x01 \x01(\t\x12\x10\n\x08workload\x18\x02 \x01(\t\x12\x34\n\x06labels\x18\x03 \x03(\x0b\x32$.outrigger.push.v1.Hello.LabelsEntry\x12\r\n\x05\x62uild\x18\x04 \x01(\t\x12\x10\n\x08in_force\x18\x05 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"-\n\x03\x41\x63k\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\roldest_in_use\x18\x02 \x01(\t\"\'\n\x04Nack\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\">\n\x08Snapshot\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\x0c\x32S\n\nPolicyPush\x12\x45\n\x07\x43onnect\x12\x19.outrigger.push.v1.Report\x1a\x1b.outrigger.push.v1.Snapshot(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65xt_proc/contract/push.proto\x12\x11outrigger.push.v1\"\xeb\x01\n\x06Report\x12)\n\x05hello\x18\x01 \x01(\x0b\x32\x18.outrigger.push.v1.HelloH\x00\x12%\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x16.outrigger.push.v1.AckH\x00\x12\'\n\x04nack\x18\x03 \x01(\x0b\x32\x17.outrigger.push.v1.NackH\x00\x12)\n\x05\x65nvoy\x18\x04 \x01(\x0b\x32\x18.outrigger.push.v1.EnvoyH\x00\x12\x33\n\nstatistics\x18\x05 \x01(\x0b\x32\x1d.outrigger.push.v1.StatisticsH\x00\x42\x06\n\x04kind\"\xf3\x01\n\x05Hello\x12\x15\n\rsubscriber_id\x18\x01 \x01(\t\x12\x10\n\x08workload\x18\x02 \x01(\t\x12\x34\n\x06labels\x18\x03 \x03(\x0b\x32$.outrigger.push.v1.Hello.LabelsEntry\x12\r\n\x05\x62uild\x18\x04 \x01(\t\x12\x10\n\x08in_force\x18\x05 \x01(\t\x12,\n\x07\x61\x63\x63\x65pts\x18\x06 \x03(\x0e\x32\x1b.outrigger.push.v1.Encoding\x12\r\n\x05keeps\x18\x07 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"-\n\x03\x41\x63k\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\roldest_in_use\x18\x02 \x01(\t\"\'\n\x04Nack\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x8c\x01\n\x05\x45nvoy\x12-\n\x05state\x18\x01 \x01(\x0e\x32\x1e.outrigger.push.v1.Envoy.State\x12\x0f\n\x07version\x18\x02 \x01(\t\"C\n\x05State\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x08\n\x04LIVE\x10\x01\x12\x0b\n\x07WARMING\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x08\n\x04\x44\x45\x41\x44\x10\x04\"S\n\nStatistics\x12\r\n\x05\x65poch\x18\x01 \x01(\t\x12\x36\n\x08versions\x18\x02 \x03(\x0b\x32$.outrigger.push.v1.VersionStatistics\"\xa8\x03\n\x11VersionStatistics\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x04\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x04\x12\x11\n\tthrottled\x18\x05 \x01(\x04\x12\x0f\n\x07refused\x18\x06 \x01(\x04\x12\x11\n\tabandoned\x18\x07 \x01(\x04\x12\x14\n\x0cinput_tokens\x18\x08 \x01(\x04\x12\x15\n\routput_tokens\x18\t \x01(\x04\x12\x44\n\x08\x64uration\x18\n \x03(\x0b\x32\x32.outrigger.push.v1.VersionStatistics.DurationEntry\x12G\n\nfirst_byte\x18\x0b \x03(\x0b\x32\x33.outrigger.push.v1.VersionStatistics.FirstByteEntry\x1a/\n\rDurationEntry\x12\x0b\n\x03key\x18\x01 \x01(\x11\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a\x30\n\x0e\x46irstByteEntry\x12\x0b\n\x03key\x18\x01 \x01(\x11\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"2\n\x06Secret\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x0c\"\xa7\x01\n\x08Snapshot\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\x0c\x12-\n\x08\x65ncoding\x18\x04 \x01(\x0e\x32\x1b.outrigger.push.v1.Encoding\x12*\n\x07secrets\x18\x05 \x03(\x0b\x32\x19.outrigger.push.v1.Secret\x12\x0c\n\x04kept\x18\x06 \x01(\x08*\x1f\n\x08\x45ncoding\x12\t\n\x05PLAIN\x10\x00\x12\x08\n\x04ZLIB\x10\x01\x32S\n\nPolicyPush\x12\x45\n\x07\x43onnect\x12\x19.outrigger.push.v1.Report\x1a\x1b.outrigger.push.v1.Snapshot(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,18 +33,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_HELLO_LABELSENTRY']._loaded_options = None
   _globals['_HELLO_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_VERSIONSTATISTICS_DURATIONENTRY']._loaded_options = None
+  _globals['_VERSIONSTATISTICS_DURATIONENTRY']._serialized_options = b'8\001'
+  _globals['_VERSIONSTATISTICS_FIRSTBYTEENTRY']._loaded_options = None
+  _globals['_VERSIONSTATISTICS_FIRSTBYTEENTRY']._serialized_options = b'8\001'
+  _globals['_ENCODING']._serialized_start=1500
+  _globals['_ENCODING']._serialized_end=1531
   _globals['_REPORT']._serialized_start=52
-  _globals['_REPORT']._serialized_end=191
-  _globals['_HELLO']._serialized_start=194
-  _globals['_HELLO']._serialized_end=376
-  _globals['_HELLO_LABELSENTRY']._serialized_start=331
-  _globals['_HELLO_LABELSENTRY']._serialized_end=376
-  _globals['_ACK']._serialized_start=378
-  _globals['_ACK']._serialized_end=423
-  _globals['_NACK']._serialized_start=425
-  _globals['_NACK']._serialized_end=464
-  _globals['_SNAPSHOT']._serialized_start=466
-  _globals['_SNAPSHOT']._serialized_end=528
-  _globals['_POLICYPUSH']._serialized_start=530
-  _globals['_POLICYPUSH']._serialized_end=613
+  _globals['_REPORT']._serialized_end=287
+  _globals['_HELLO']._serialized_start=290
+  _globals['_HELLO']._serialized_end=533
+  _globals['_HELLO_LABELSENTRY']._serialized_start=488
+  _globals['_HELLO_LABELSENTRY']._serialized_end=533
+  _globals['_ACK']._serialized_start=535
+  _globals['_ACK']._serialized_end=580
+  _globals['_NACK']._serialized_start=582
+  _globals['_NACK']._serialized_end=621
+  _globals['_ENVOY']._serialized_start=624
+  _globals['_ENVOY']._serialized_end=764
+  _globals['_ENVOY_STATE']._serialized_start=697
+  _globals['_ENVOY_STATE']._serialized_end=764
+  _globals['_STATISTICS']._serialized_start=766
+  _globals['_STATISTICS']._serialized_end=849
+  _globals['_VERSIONSTATISTICS']._serialized_start=852
+  _globals['_VERSIONSTATISTICS']._serialized_end=1276
+  _globals['_VERSIONSTATISTICS_DURATIONENTRY']._serialized_start=1179
+  _globals['_VERSIONSTATISTICS_DURATIONENTRY']._serialized_end=1226
+  _globals['_VERSIONSTATISTICS_FIRSTBYTEENTRY']._serialized_start=1228
+  _globals['_VERSIONSTATISTICS_FIRSTBYTEENTRY']._serialized_end=1276
+  _globals['_SECRET']._serialized_start=1278
+  _globals['_SECRET']._serialized_end=1328
+  _globals['_SNAPSHOT']._serialized_start=1331
+  _globals['_SNAPSHOT']._serialized_end=1498
+  _globals['_POLICYPUSH']._serialized_start=1533
+  _globals['_POLICYPUSH']._serialized_end=1616
 # @@protoc_insertion_point(module_scope)

@@ -1,23 +1,35 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Encoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLAIN: _ClassVar[Encoding]
+    ZLIB: _ClassVar[Encoding]
+PLAIN: Encoding
+ZLIB: Encoding
+
 class Report(_message.Message):
-    __slots__ = ("hello", "ack", "nack")
+    __slots__ = ("hello", "ack", "nack", "envoy", "statistics")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     NACK_FIELD_NUMBER: _ClassVar[int]
+    ENVOY_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ack: Ack
     nack: Nack
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ...) -> None: ...
+    envoy: Envoy
+    statistics: Statistics
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force")
+    __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -30,12 +42,16 @@ class Hello(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     BUILD_FIELD_NUMBER: _ClassVar[int]
     IN_FORCE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTS_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_FIELD_NUMBER: _ClassVar[int]
     subscriber_id: str
     workload: str
     labels: _containers.ScalarMap[str, str]
     build: str
     in_force: str
-    def __init__(self, subscriber_id: _Optional[str] = ..., workload: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., build: _Optional[str] = ..., in_force: _Optional[str] = ...) -> None: ...
+    accepts: _containers.RepeatedScalarFieldContainer[Encoding]
+    keeps: bool
+    def __init__(self, subscriber_id: _Optional[str] = ..., workload: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., build: _Optional[str] = ..., in_force: _Optional[str] = ..., accepts: _Optional[_Iterable[_Union[Encoding, str]]] = ..., keeps: _Optional[bool] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("version", "oldest_in_use")
@@ -53,12 +69,96 @@ class Nack(_message.Message):
     reason: str
     def __init__(self, version: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
+class Envoy(_message.Message):
+    __slots__ = ("state", "version")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNKNOWN: _ClassVar[Envoy.State]
+        LIVE: _ClassVar[Envoy.State]
+        WARMING: _ClassVar[Envoy.State]
+        DRAINING: _ClassVar[Envoy.State]
+        DEAD: _ClassVar[Envoy.State]
+    UNKNOWN: Envoy.State
+    LIVE: Envoy.State
+    WARMING: Envoy.State
+    DRAINING: Envoy.State
+    DEAD: Envoy.State
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    state: Envoy.State
+    version: str
+    def __init__(self, state: _Optional[_Union[Envoy.State, str]] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Statistics(_message.Message):
+    __slots__ = ("epoch", "versions")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    epoch: str
+    versions: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
+    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ...) -> None: ...
+
+class VersionStatistics(_message.Message):
+    __slots__ = ("model", "version", "calls", "errors", "throttled", "refused", "abandoned", "input_tokens", "output_tokens", "duration", "first_byte")
+    class DurationEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    class FirstByteEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    ABANDONED_FIELD_NUMBER: _ClassVar[int]
+    INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BYTE_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    version: str
+    calls: int
+    errors: int
+    throttled: int
+    refused: int
+    abandoned: int
+    input_tokens: int
+    output_tokens: int
+    duration: _containers.ScalarMap[int, int]
+    first_byte: _containers.ScalarMap[int, int]
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ...) -> None: ...
+
+class Secret(_message.Message):
+    __slots__ = ("name", "key", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    key: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
 class Snapshot(_message.Message):
-    __slots__ = ("version", "revision", "content")
+    __slots__ = ("version", "revision", "content", "encoding", "secrets", "kept")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    ENCODING_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     version: str
     revision: int
     content: bytes
-    def __init__(self, version: _Optional[str] = ..., revision: _Optional[int] = ..., content: _Optional[bytes] = ...) -> None: ...
+    encoding: Encoding
+    secrets: _containers.RepeatedCompositeFieldContainer[Secret]
+    kept: bool
+    def __init__(self, version: _Optional[str] = ..., revision: _Optional[int] = ..., content: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., secrets: _Optional[_Iterable[_Union[Secret, _Mapping]]] = ..., kept: _Optional[bool] = ...) -> None: ...

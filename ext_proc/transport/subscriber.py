@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract import push_pb2
 from ext_proc.contract.snapshot import Snapshot
-from ext_proc.push_client import PushClient
+from ext_proc.push_client import PlainDial, PushClient, Pushed, UnusableError
 from ext_proc.snapshots import SnapshotHolder
 
 RECONNECT_MAX_S = 1.0
@@ -35,7 +35,7 @@ class Subscriber:
         self._holder = holder
         self._on_snapshot = on_snapshot
         self._client = PushClient(
-            target, self._hello, self._take, jitter=jitter, log=log, pause_max_s=RECONNECT_MAX_S
+            PlainDial(target), self._hello, self._take, jitter=jitter, log=log, pause_max_s=RECONNECT_MAX_S
         )
         holder.on_oldest_changed = self._report_oldest
 
@@ -48,10 +48,17 @@ class Subscriber:
         in_force = current.snapshot.version if current is not None else ""
         return push_pb2.Hello(subscriber_id=self._subscriber_id, in_force=in_force)
 
-    def _take(self, snapshot: Snapshot) -> None:
+    def _take(self, pushed: Pushed) -> None:
+        snapshot = pushed.snapshot
         current = self._holder.current
         if current is None or current.snapshot.version != snapshot.version:
-            self._holder.replace(snapshot)
+            try:
+                self._holder.replace(snapshot)
+            except Exception as error:
+                # Whatever is wrong with it: what was in force stays so, here and in the whole fleet.
+                raise UnusableError(
+                    f"the processor cannot use it: {type(error).__name__}: {error}"
+                ) from error
             self._on_snapshot(snapshot)
         self._report_oldest(self._holder.oldest_in_use())
 

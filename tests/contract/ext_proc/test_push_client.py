@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import zlib
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import grpc
+import pytest
 import structlog
 
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, encode
-from ext_proc.push_client import PushClient
+from ext_proc.push_client import PlainDial, PushClient, Pushed, UnusableError
 from tests.contract.ext_proc.agent.sidecar import ControlPlane
 
 
@@ -27,16 +29,22 @@ async def listen(folder: Path) -> tuple[ControlPlane, grpc.aio.Server]:
 
 
 @asynccontextmanager
-async def client(folder: Path) -> AsyncIterator[tuple[PushClient, asyncio.Queue[Snapshot]]]:
+async def client(
+    folder: Path,
+    take: Callable[[Pushed], None] | None = None,
+    held: Snapshot | None = None,
+) -> AsyncIterator[tuple[PushClient, asyncio.Queue[Snapshot]]]:
     """Run a client of `folder`/push.sock; the queue has what it was sent."""
     taken: asyncio.Queue[Snapshot] = asyncio.Queue()
     running = PushClient(
-        f"unix:{folder}/push.sock",
+        PlainDial(f"unix:{folder}/push.sock"),
         lambda: push_pb2.Hello(subscriber_id="s", workload="w", in_force="0"),
-        taken.put_nowait,
+        take or (lambda pushed: taken.put_nowait(pushed.snapshot)),
         jitter=lambda: 0.0,
         log=structlog.get_logger(),
         pause_max_s=5.0,
+        held=lambda: held,
+        standing=lambda: [push_pb2.Report(envoy=push_pb2.Envoy(version="1"))],
     )
     task = asyncio.create_task(running.run())
     try:
@@ -69,13 +77,80 @@ async def test_control_plane_may_come_late_and_go(tmp_path: Path) -> None:
             await server.stop(0)
 
 
-async def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """Content that is no snapshot, or is of another version than said, is refused and not handed on."""
+@pytest.mark.parametrize(
+    "message",
+    [
+        push_pb2.Snapshot(content=b"{"),
+        push_pb2.Snapshot(content=b"no zlib", encoding=push_pb2.ZLIB),
+        push_pb2.Snapshot(content=zlib.compress(encode(Snapshot("")))[:-5], encoding=push_pb2.ZLIB),
+        push_pb2.Snapshot(content=encode(Snapshot("")), encoding=7),  # type: ignore[arg-type]
+        push_pb2.Snapshot(kept=True),
+    ],
+    ids=["no snapshot", "not packed", "cut off", "unknown packing", "nothing to keep"],
+)
+async def test_what_cannot_be_read_is_refused(tmp_path: Path, message: push_pb2.Snapshot) -> None:
+    """It is not handed on, and the next one is taken."""
     control_plane, server = await listen(tmp_path)
     async with client(tmp_path) as (_, taken):
-        for content in (b"{", encode(Snapshot("other"))):
-            control_plane.snapshot = push_pb2.Snapshot(version=f"bad-{len(content)}", content=content)
-            await control_plane.announce()
-            assert (await control_plane.told("nack", f"bad-{len(content)}")).reason
+        message.version = "bad"
+        control_plane.snapshot = message
+        assert (await control_plane.told("nack", "bad")).reason
         assert taken.empty()
+        await control_plane.push(Snapshot("good"))
+        assert (await asyncio.wait_for(taken.get(), 5)).version == "good"
     await server.stop(0)
+
+
+async def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """Whoever takes it may say no, with a reason."""
+
+    def take(pushed: Pushed) -> None:
+        raise UnusableError("not with us")
+
+    control_plane, server = await listen(tmp_path)
+    async with client(tmp_path, take):
+        await control_plane.push(Snapshot("1"))
+        assert (await control_plane.told("nack", "1")).reason == "not with us"
+    await server.stop(0)
+
+
+async def test_a_packed_snapshot_comes_with_its_secrets(tmp_path: Path) -> None:
+    """Version and revision are the message's; secrets show in no repr."""
+    control_plane, server = await listen(tmp_path)
+    came: asyncio.Queue[Pushed] = asyncio.Queue()
+    async with client(tmp_path, came.put_nowait):
+        control_plane.snapshot = push_pb2.Snapshot(
+            version="r7-a",
+            revision=7,
+            encoding=push_pb2.ZLIB,
+            content=zlib.compress(encode(Snapshot("", fail_open=False))),
+            secrets=[push_pb2.Secret(name="openai", key="k", value=b"sk-1")],
+        )
+        pushed = await asyncio.wait_for(came.get(), 5)
+        assert pushed.snapshot == Snapshot("r7-a", 7, fail_open=False)
+        assert pushed.secrets == {("openai", "k"): b"sk-1"}
+        assert "sk-1" not in repr(pushed)
+    await server.stop(0)
+
+
+async def test_what_is_held_need_not_be_sent_again(tmp_path: Path) -> None:
+    """The client says so at each connect, and takes a message without content for what it holds."""
+    control_plane, server = await listen(tmp_path)
+    async with client(tmp_path, held=Snapshot("r1-a", 1, fail_open=False)) as (_, taken):
+        control_plane.snapshot = push_pb2.Snapshot(version="r2-a", revision=2, kept=True)
+        assert await asyncio.wait_for(taken.get(), 5) == Snapshot("r2-a", 2, fail_open=False)
+        assert control_plane.hellos[0].keeps
+        assert control_plane.hellos[0].accepts == [push_pb2.ZLIB]
+    await server.stop(0)
+
+
+async def test_each_connection_is_told_what_stands(tmp_path: Path) -> None:
+    """A control plane that comes again knows as much as before."""
+    async with client(tmp_path):
+        for _ in range(2):
+            control_plane, server = await listen(tmp_path)
+            async with asyncio.timeout(10):
+                while not control_plane.reports:  # noqa: ASYNC110 - the stand-in has no event for this
+                    await asyncio.sleep(0.01)
+            assert control_plane.reports[0].envoy.version == "1"
+            await server.stop(0)

@@ -1,35 +1,39 @@
 """The push stream over real gRPC."""
 
+from __future__ import annotations
+
 import asyncio
+import os
+import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 import pytest
 import structlog
+import trustme
 
-from control_plane.push.server import PushAddressError, PushServer
-from control_plane.push.subscribers import Refusal, Subscribers
+from control_plane.push.admission import Admission
+from control_plane.push.fleet import Fleet
+from control_plane.push.listening import PushAddressError
+from control_plane.push.server import PushServer
+from control_plane.push.views import EnvoyState, SidecarView
+from control_plane.settings import PushTls
+from ext_proc.agent.dial import ControlPlaneDial
 from ext_proc.contract import push_pb2, push_pb2_grpc
-from ext_proc.contract.snapshot import Snapshot, content_version, decode
-
-
-def compiler(revision: int) -> Callable[[str], Snapshot]:
-    """Return a policy that differs by `revision` and workload only."""
-
-    def compile_for(workload: str) -> Snapshot:
-        blank = Snapshot(version="", revision=revision, workload=workload)
-        return replace(blank, version=content_version(blank))
-
-    return compile_for
+from ext_proc.contract.snapshot import Backend, decode
+from ext_proc.push_client import CHANNEL_OPTIONS
+from ext_proc.settings import Joining
+from tests.unit.control_plane.push.scenes import policy
 
 
 class Sidecar:
     """A subscriber whose lines the test speaks."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._call = push_pb2_grpc.PolicyPushStub(channel).Connect()  # type: ignore[no-untyped-call]
+    def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...] = ()) -> None:
+        stub = push_pb2_grpc.PolicyPushStub(channel)  # type: ignore[no-untyped-call]
+        self._call = stub.Connect(metadata=metadata)
 
     async def hello(self, name: str, workload: str = "web") -> None:
         """Say who is there."""
@@ -48,6 +52,14 @@ class Sidecar:
         """Refuse `version`."""
         await self._call.write(push_pb2.Report(nack=push_pb2.Nack(version=version, reason=reason)))
 
+    async def say(self, report: push_pb2.Report) -> None:
+        """Send any report."""
+        await self._call.write(report)
+
+    async def details(self) -> str:
+        """Return what the server said when it ended the stream."""
+        return str(await asyncio.wait_for(self._call.details(), 5))
+
     def leave(self) -> None:
         """Go without a word."""
         self._call.cancel()
@@ -61,22 +73,40 @@ Connect = Callable[[], Sidecar]
 
 
 @pytest.fixture
-async def subscribers() -> Subscribers:
-    """Return subscribers with revision 1 in force."""
-    found = Subscribers()
-    found.publish(compiler(1))
+async def halted() -> list[tuple[int, str]]:
+    """Return the list of revisions that are halted."""
+    return []
+
+
+@pytest.fixture
+async def fleet(halted: list[tuple[int, str]]) -> Fleet:
+    """Return a fleet with revision 1 in force."""
+    found = Fleet(
+        clock=time.monotonic,
+        now=lambda: datetime.now(UTC),
+        later=asyncio.get_running_loop().call_later,
+        on_halt=lambda revision, reason: halted.append((revision, reason)),
+        mark=os.urandom(8),
+        log=structlog.get_logger(),
+    )
+    found.publish(policy(1, "1"))
     return found
 
 
 @pytest.fixture
-async def connect(subscribers: Subscribers, tmp_path: Path) -> AsyncIterator[Connect]:
+async def connect(fleet: Fleet, tmp_path: Path) -> AsyncIterator[Connect]:
     """Return what opens streams to a running server."""
     address = f"unix:{tmp_path / 'push.sock'}"
-    server = PushServer(subscribers, address, structlog.get_logger())
+    server = PushServer(fleet, address, structlog.get_logger())
     await server.start()
     async with grpc.aio.insecure_channel(address) as channel:
         yield lambda: Sidecar(channel)
         await server.stop()
+
+
+def view(fleet: Fleet, name: str) -> SidecarView:
+    """Return what is shown of one sidecar."""
+    return next(found for found in fleet.sidecars() if found.id == name)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -86,54 +116,82 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def test_hello_is_answered_by_the_snapshot_of_its_workload(
-    connect: Connect, subscribers: Subscribers
-) -> None:
-    """Version and content agree; the acknowledgement is recorded."""
+async def test_hello_is_answered_by_the_snapshot_of_its_workload(connect: Connect, fleet: Fleet) -> None:
+    """The acknowledgement is recorded."""
+    fleet.publish(policy(2, of={"shop": "for-shop"}))
+    await asyncio.sleep(0.06)  # the burst's pause
     sidecar = connect()
     await sidecar.hello("a", "shop")
     message = await sidecar.receive()
-    snapshot = decode(message.content)
-    assert (snapshot.version, snapshot.workload, message.revision) == (message.version, "shop", 1)
+    assert message.revision == 2
+    assert decode(message.content).backends == {"b": Backend("b", "http://provider/for-shop")}
     await sidecar.ack(message.version)
-    await until(lambda: [found.identity.subscriber_id for found in subscribers.in_force()] == ["a"])
+    await until(lambda: view(fleet, "a").in_force)
 
 
-async def test_a_change_reaches_every_sidecar(connect: Connect, subscribers: Subscribers) -> None:
-    """Two streams, one publish, two snapshots."""
+async def test_a_change_reaches_every_sidecar(connect: Connect, fleet: Fleet) -> None:
+    """The first acknowledgement lets it go on to the other."""
     sidecars = [connect(), connect()]
     for index, sidecar in enumerate(sidecars):
         await sidecar.hello(str(index))
-        assert (await sidecar.receive()).revision == 1
-    subscribers.publish(compiler(2))
-    assert [(await sidecar.receive()).revision for sidecar in sidecars] == [2, 2]
+        await sidecar.ack((await sidecar.receive()).version)
+    await until(lambda: all(found.in_force for found in fleet.sidecars()))
+    fleet.publish(policy(2, "2"))
+
+    async def follow(sidecar: Sidecar) -> int:
+        message = await sidecar.receive()
+        await sidecar.ack(message.version)
+        return message.revision
+
+    assert await asyncio.gather(*(follow(sidecar) for sidecar in sidecars)) == [2, 2]
+    await until(lambda: all(found.in_force for found in fleet.sidecars()))
 
 
-async def test_a_refusal_is_recorded_and_the_version_not_sent_again(
-    connect: Connect, subscribers: Subscribers
+async def test_a_refusal_halts_the_revision(
+    connect: Connect, fleet: Fleet, halted: list[tuple[int, str]]
 ) -> None:
-    """After a reconnect the next message is the next version."""
+    """It is shown with its reason, and the content not sent again, also not after a reconnect."""
     sidecar = connect()
     await sidecar.hello("a")
+    await sidecar.ack((await sidecar.receive()).version)
+    fleet.publish(policy(2, "2"))
     refused = await sidecar.receive()
     await sidecar.nack(refused.version, "cluster x: bad address")
-    await until(lambda: subscribers.by_id["a"].refusal is not None)
-    assert subscribers.by_id["a"].refusal == Refusal(refused.version, "cluster x: bad address")
+    await until(lambda: bool(halted))
+    assert halted == [(2, "cluster x: bad address")]
+    assert view(fleet, "a").nack == "cluster x: bad address"
     sidecar.leave()
     again = connect()
     await again.hello("a")
-    await until(lambda: subscribers.by_id["a"].connected)
-    subscribers.publish(compiler(2))
-    assert (await again.receive()).revision == 2
+    assert (await again.receive()).revision == 1
+    fleet.publish(policy(3, "3"))
+    assert (await again.receive()).revision == 3
 
 
-async def test_a_sidecar_that_goes_is_marked_as_gone(connect: Connect, subscribers: Subscribers) -> None:
+async def test_what_a_sidecar_reports_is_shown(connect: Connect, fleet: Fleet) -> None:
+    """Its Envoy, and how each version does."""
+    sidecar = connect()
+    await sidecar.hello("a")
+    await sidecar.receive()
+    await sidecar.say(push_pb2.Report(envoy=push_pb2.Envoy(state=push_pb2.Envoy.LIVE, version="1.40.0")))
+    counted = push_pb2.VersionStatistics(model="m", version="v", calls=3, errors=1, duration={40: 2})
+    statistics = push_pb2.Statistics(epoch="e", versions=[counted])
+    await sidecar.say(push_pb2.Report(statistics=statistics))
+    await until(lambda: view(fleet, "a").epoch == "e")
+    shown = view(fleet, "a")
+    assert (shown.envoy, shown.envoy_version) == (EnvoyState.LIVE, "1.40.0")
+    assert [(item.model, item.calls, item.errors, item.duration) for item in shown.versions] == [
+        ("m", 3, 1, {40: 2})
+    ]
+
+
+async def test_a_sidecar_that_goes_is_marked_as_gone(connect: Connect, fleet: Fleet) -> None:
     """A broken stream is noticed without waiting for a push."""
     sidecar = connect()
     await sidecar.hello("a")
     await sidecar.receive()
     sidecar.leave()
-    await until(lambda: not subscribers.by_id["a"].connected)
+    await until(lambda: not view(fleet, "a").connected)
 
 
 async def test_a_second_connection_ends_the_first(connect: Connect) -> None:
@@ -146,9 +204,9 @@ async def test_a_second_connection_ends_the_first(connect: Connect) -> None:
     assert await first.code() is grpc.StatusCode.OK
 
 
-@pytest.mark.parametrize("name", ["", None])
+@pytest.mark.parametrize("name", ["", None, "a\x1b[31m", "x" * 300])
 async def test_a_stream_without_hello_is_refused(connect: Connect, name: str | None) -> None:
-    """An acknowledgement first, or no name, is a broken subscriber."""
+    """An acknowledgement first, or a name that can be none, is a broken subscriber's."""
     sidecar = connect()
     if name is None:
         await sidecar.ack("r1-x")
@@ -157,19 +215,194 @@ async def test_a_stream_without_hello_is_refused(connect: Connect, name: str | N
     assert await sidecar.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_an_address_in_use_is_told_in_a_sentence(subscribers: Subscribers) -> None:
+async def test_what_is_no_message_ends_that_stream_only(tmp_path: Path, fleet: Fleet) -> None:
+    """Before and after Hello; others go on."""
+    address = f"unix:{tmp_path / 'push.sock'}"
+    server = PushServer(fleet, address, structlog.get_logger())
+    await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        good = Sidecar(channel)
+        await good.hello("good")
+        await good.receive()
+        connecting = channel.stream_stream("/outrigger.push.v1.PolicyPush/Connect")
+        junk = connecting()
+        await junk.write(b"\xff\xff\xff")
+        assert await junk.code() is grpc.StatusCode.INVALID_ARGUMENT
+        late = connecting()
+        await late.write(push_pb2.Report(hello=push_pb2.Hello(subscriber_id="b")).SerializeToString())
+        await late.read()
+        await late.write(b"\xff\xff\xff")
+        assert await late.code() is grpc.StatusCode.OK
+        assert [found.id for found in fleet.sidecars() if found.connected] == ["good"]
+    await server.stop()
+
+
+async def test_an_address_in_use_is_told_in_a_sentence(fleet: Fleet) -> None:
     """The message says which option to change."""
-    first = PushServer(subscribers, "127.0.0.1:0", structlog.get_logger())
+    first = PushServer(fleet, "127.0.0.1:0", structlog.get_logger())
     await first.start()
-    second = PushServer(subscribers, f"127.0.0.1:{first.port}", structlog.get_logger())
+    second = PushServer(fleet, f"127.0.0.1:{first.port}", structlog.get_logger())
     with pytest.raises(PushAddressError, match="--push-address"):
         await second.start()
     await first.stop()
 
 
-async def test_a_dead_predecessors_socket_is_no_obstacle(subscribers: Subscribers, tmp_path: Path) -> None:
+async def test_a_dead_predecessors_socket_is_no_obstacle(fleet: Fleet, tmp_path: Path) -> None:
     """After kill -9 the socket file is still there."""
     (tmp_path / "push.sock").touch()
-    server = PushServer(subscribers, f"unix:{tmp_path / 'push.sock'}", structlog.get_logger())
+    server = PushServer(fleet, f"unix:{tmp_path / 'push.sock'}", structlog.get_logger())
     await server.start()
     await server.stop()
+
+
+class Tokens:
+    """Who may join: the tokens in `good`. `broken` makes every question fail."""
+
+    def __init__(self, *good: str) -> None:
+        self.good = set(good)
+        self.broken = False
+        self.sources: list[str] = []
+
+    async def may_join(self, token: str, source: str) -> bool:
+        """Look the token up."""
+        if self.broken:
+            raise ConnectionError("the database is gone")
+        self.sources.append(source)
+        return token in self.good
+
+
+@pytest.fixture
+def tokens() -> Tokens:
+    """Return a gate that knows one token."""
+    return Tokens("ort_good")
+
+
+@pytest.fixture
+async def guarded(fleet: Fleet, tokens: Tokens) -> AsyncIterator[str]:
+    """Return the address of a server that asks for tokens."""
+    log = structlog.get_logger()
+    server = PushServer(fleet, "127.0.0.1:0", log, admission=Admission(tokens.may_join, log, 0.05))
+    await server.start()
+    yield f"127.0.0.1:{server.port}"
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    "authorization", [None, "", "ort_good", "Bearer ", "Bearer ort_bad", "Basic ort_good"]
+)
+async def test_who_has_no_valid_token_is_sent_away(
+    guarded: str, fleet: Fleet, authorization: str | None
+) -> None:
+    """All in the same words."""
+    metadata = () if authorization is None else (("authorization", authorization),)
+    async with grpc.aio.insecure_channel(guarded) as channel:
+        sidecar = Sidecar(channel, metadata)
+        assert await sidecar.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert (await sidecar.details()).startswith("a valid token of a sidecar is needed")
+    assert fleet.sidecars() == []
+
+
+async def test_a_revoked_token_ends_its_streams(guarded: str, fleet: Fleet, tokens: Tokens) -> None:
+    """Those with another token go on; the address that a token came from is passed on at the door."""
+    tokens.good.add("ort_other")
+    async with grpc.aio.insecure_channel(guarded) as channel:
+        leaves = Sidecar(channel, (("authorization", "Bearer ort_good"),))
+        stays = Sidecar(channel, (("authorization", "bearer ort_other"),))
+        for name, sidecar in (("leaves", leaves), ("stays", stays)):
+            await sidecar.hello(name)
+            await sidecar.receive()
+        assert tokens.sources[0] == "127.0.0.1"
+        tokens.good.remove("ort_good")
+        assert await leaves.code() is grpc.StatusCode.UNAUTHENTICATED
+        await until(lambda: not view(fleet, "leaves").connected)
+        assert view(fleet, "stays").connected
+
+
+async def test_when_tokens_cannot_be_checked_nobody_comes_in_or_is_cut(
+    guarded: str, fleet: Fleet, tokens: Tokens
+) -> None:
+    """A database that is gone breaks no stream."""
+    async with grpc.aio.insecure_channel(guarded) as channel:
+        inside = Sidecar(channel, (("authorization", "Bearer ort_good"),))
+        await inside.hello("inside")
+        await inside.receive()
+        tokens.broken = True
+        outside = Sidecar(channel, (("authorization", "Bearer ort_unseen"),))
+        assert await outside.code() is grpc.StatusCode.UNAVAILABLE
+        await asyncio.sleep(0.15)  # several looks at the tokens in use
+        assert view(fleet, "inside").connected
+
+
+class Certificates:
+    """A certificate of the server and one of a sidecar, of two authorities, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.client_authority = trustme.CA()
+        self.client_authority.cert_pem.write_to_path(folder / "client-ca.pem")
+        client = self.client_authority.issue_cert("sidecar")
+        client.private_key_pem.write_to_path(folder / "client.key")
+        client.cert_chain_pems[0].write_to_path(folder / "client.pem")
+        self.renew()
+
+    def renew(self) -> None:
+        """Replace the server's certificate by one of another authority."""
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(self.folder / "ca.pem")
+        server = authority.issue_cert("localhost")
+        server.private_key_pem.write_to_path(self.folder / "server.key")
+        server.cert_chain_pems[0].write_to_path(self.folder / "server.pem")
+
+    def tls(self, *, mutual: bool = True) -> PushTls:
+        """Return the server's settings."""
+        client_ca = self.folder / "client-ca.pem" if mutual else None
+        return PushTls(self.folder / "server.pem", self.folder / "server.key", client_ca)
+
+    def joining(self, *, mutual: bool = True) -> Joining:
+        """Return a sidecar's settings."""
+        certificate = (self.folder / "client.pem", self.folder / "client.key") if mutual else (None, None)
+        return Joining(self.folder / "ca.pem", *certificate)
+
+
+async def joined(port: int, joining: Joining) -> grpc.StatusCode | None:
+    """Connect as an agent does; return None when a snapshot comes, else how the stream ended."""
+    dial = ControlPlaneDial(f"localhost:{port}", joining, {}, structlog.get_logger())
+    async with dial.channel(CHANNEL_OPTIONS) as channel:
+        sidecar = Sidecar(channel, dial.metadata())
+        try:
+            await sidecar.hello("a")
+            await sidecar.receive()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return await sidecar.code()
+        return None
+
+
+async def test_the_stream_is_secured_both_ways(fleet: Fleet, tmp_path: Path) -> None:
+    """A sidecar without a certificate, or in clear, does not come in."""
+    files = Certificates(tmp_path)
+    server = PushServer(fleet, "127.0.0.1:0", structlog.get_logger(), tls=files.tls())
+    await server.start()
+    assert await joined(server.port, files.joining()) is None
+    assert await joined(server.port, files.joining(mutual=False)) is grpc.StatusCode.UNAVAILABLE
+    assert await joined(server.port, Joining()) is grpc.StatusCode.UNAVAILABLE
+    await server.stop()
+
+
+async def test_a_renewed_certificate_is_served_to_the_next_connection(fleet: Fleet, tmp_path: Path) -> None:
+    """Neither side starts anew; files that are gone for a moment change nothing."""
+    files = Certificates(tmp_path)
+    server = PushServer(fleet, "127.0.0.1:0", structlog.get_logger(), tls=files.tls(mutual=False))
+    await server.start()
+    files.renew()
+    assert await joined(server.port, files.joining(mutual=False)) is None
+    (tmp_path / "server.pem").rename(tmp_path / "away.pem")
+    assert await joined(server.port, files.joining(mutual=False)) is None
+    await server.stop()
+
+
+async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(fleet: Fleet, tmp_path: Path) -> None:
+    """The message names the file and the options."""
+    tls = PushTls(tmp_path / "none.pem", tmp_path / "none.key")
+    server = PushServer(fleet, "127.0.0.1:0", structlog.get_logger(), tls=tls)
+    with pytest.raises(PushAddressError, match=r"none\.key.*--push-cert"):
+        await server.start()

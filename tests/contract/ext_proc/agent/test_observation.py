@@ -31,7 +31,8 @@ def observation(folder: Path, port: int = 0, environment: Mapping[str, str] | No
         metrics_address=Address("127.0.0.1", port),
         envoy_admin_address=Address("127.0.0.1", 1),
     )
-    return Observation(settings, environment or {}, ["unknown-model"], time.monotonic, structlog.get_logger())
+    log = structlog.get_logger()
+    return Observation(settings, environment or {}, ["unknown-model"], time.monotonic, log, epoch="e")
 
 
 async def scrape(port: int) -> str:

@@ -1,0 +1,296 @@
+"""The fleet: which sidecar is due what, and what becomes of a revision by their answers.
+
+A revision is whole or not at all. It goes to a few sidecars first, then to all (`rollout`); halted, it is
+taken back from those that have it. Until it is out, and for ever when it is halted, everybody else holds
+the one before, sidecars that connect meanwhile included. Belongs to one event loop; knows no stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from control_plane.push.parcels import Parcel, Parcels
+from control_plane.push.policy import Policy
+from control_plane.push.rollout import Candidate, Phase, Rollout, choose_wave
+from control_plane.push.sidecars import Identity, Refusal, Sidecar, Told
+from control_plane.push.views import SidecarView
+
+# A burst of changes is pushed as its first, and then as the newest at most so often.
+PAUSE_S: Final = 0.05
+# Sidecars that have gone are shown for so long, and no more than so many.
+GONE_FOR_S: Final = 3600.0
+MAX_KNOWN: Final = 10_000
+FORGET_EVERY_S: Final = 60.0
+MAX_REFUSED: Final = 1_000
+
+
+class Alarm(Protocol):
+    """What `later` returns."""
+
+    def cancel(self) -> None:
+        """Do not call any more."""
+
+
+class Fleet:
+    """The sidecars of one control plane, and the policy that they are to follow.
+
+    Args:
+        clock: a monotonic clock, in seconds.
+        now: the time of day.
+        later: calls a function after so many seconds, on the fleet's loop.
+        on_halt: told once of each revision that is halted, and why.
+        on_acknowledged: told how many seconds after its publishing a revision is in force at a sidecar.
+        mark: random bytes of this process.
+        log: where revisions and refusals are told.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        later: Callable[[float, Callable[[], None]], Alarm],
+        on_halt: Callable[[int, str], None],
+        mark: bytes,
+        log: FilteringBoundLogger,
+        on_acknowledged: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._clock = clock
+        self._now = now
+        self._later = later
+        self._on_halt = on_halt
+        self._on_acknowledged = on_acknowledged
+        self._mark = mark
+        self._log = log
+        self._sidecars: dict[str, Sidecar] = {}
+        self._before: Parcels | None = None  # what stays in force while the current one is not out
+        self._current: Parcels | None = None
+        self._rollout = Rollout(0, (), 0.0)
+        self._next: Policy | None = None
+        self._refused: dict[str, Refusal] = {}  # contents that halted a revision
+        self._alarm: Alarm | None = None
+        self._published_s = 0.0
+        self._started_s = 0.0
+        self._next_s = 0.0
+        self._forgot_s = 0.0
+
+    def __repr__(self) -> str:
+        connected = sum(sidecar.connected for sidecar in self._sidecars.values())
+        return f"<Fleet {connected} connected of {len(self._sidecars)}, {self._rollout}>"
+
+    # The policy.
+
+    def publish(self, policy: Policy) -> None:
+        """Bring `policy` into force. Of a burst the newest counts.
+
+        One with a lower revision than before is a way back that is taken at once.
+        """
+        self._next, self._next_s = policy, self._clock()
+        self._advance()
+
+    def _advance(self) -> None:
+        """Go on as far as possible, and come back when the clock allows more."""
+        now_s = self._clock()
+        self._rollout.tick(now_s)
+        policy = self._next
+        if policy is not None and now_s >= self._may_start_s(policy):
+            self._next = None
+            self._start(policy, now_s)
+        for sidecar in self._sidecars.values():
+            if sidecar.connected and self._due(sidecar) is not None:
+                sidecar.wake()
+        due_s = self._may_start_s(self._next) if self._next is not None else self._rollout.deadline_s
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = self._later(max(0.0, due_s - now_s), self._advance) if due_s is not None else None
+
+    def _may_start_s(self, policy: Policy) -> float:
+        """Return when `policy` may take over from the one on its way."""
+        if self._current is None or policy.revision < self._current.revision:
+            return 0.0
+        # A wave is not cut short: with a change every few milliseconds none would ever come to its end.
+        return self._rollout.deadline_s or self._started_s + PAUSE_S
+
+    def _start(self, policy: Policy, now_s: float) -> None:
+        parcels, before, back = Parcels(policy, self._mark), self._before, False
+        if self._current is not None:
+            back = policy.revision < self._current.revision
+            if self._rollout.phase is Phase.ALL:
+                before = self._current
+        if back:
+            if self._before is not None and self._before.revision == policy.revision:
+                parcels = self._before
+            before = None
+        connected = [sidecar for sidecar in self._sidecars.values() if sidecar.connected]
+        try:
+            wanted = [(sidecar, parcels.of(sidecar.identity.workload)) for sidecar in connected]
+        except Exception as error:
+            # A defect, but of this revision: the one before stays whole.
+            self._log.error("a revision cannot be compiled", revision=policy.revision, error=error)
+            self._on_halt(policy.revision, f"it cannot be compiled ({type(error).__name__}); see the log")
+            return
+        due: dict[str, list[Candidate]] = {}
+        for sidecar, parcel in wanted:
+            if sidecar.due(parcel):
+                candidate = Candidate(sidecar.identity.sidecar, sidecar.answered_s)
+                due.setdefault(parcel.content, []).append(candidate)
+        self._before, self._current = before, parcels
+        self._rollout = Rollout(policy.revision, () if back else choose_wave(due), now_s)
+        self._published_s, self._started_s = self._next_s, now_s
+        self._log.info("revision published", revision=policy.revision, first=len(self._rollout.wave))
+        for sidecar, parcel in wanted:
+            if sidecar.holds == parcel.content:
+                self._rollout.accepted(sidecar.identity.sidecar, parcel.content, now_s)
+        earlier = next(
+            (self._refused[item.content] for _, item in wanted if item.content in self._refused), None
+        )
+        if earlier is not None:
+            self._rollout.halt(f"refused before, as {earlier.sent.version}: {earlier.reason}")
+            self._halted()
+
+    def _halted(self) -> None:
+        rollout = self._rollout
+        self._log.error("revision halted", revision=rollout.revision, reason=rollout.reason)
+        self._on_halt(rollout.revision, rollout.reason)
+
+    # The sidecars.
+
+    def connect(self, identity: Identity, wake: Callable[[], None]) -> Sidecar:
+        """Register a connection; `wake` is called when `next_message` may have something for it.
+
+        An earlier connection of the same sidecar is superseded: it is marked as gone and woken.
+        """
+        now_s = self._clock()
+        sidecar = Sidecar(identity, self._now(), wake)
+        earlier = self._sidecars.pop(identity.sidecar, None)
+        if earlier is not None:
+            sidecar.take_over(earlier)
+            earlier.connected = False
+            earlier.wake()
+        self._sidecars[identity.sidecar] = sidecar
+        self._forget(now_s)
+        return sidecar
+
+    def disconnect(self, sidecar: Sidecar) -> None:
+        """Mark `sidecar` as gone."""
+        if not sidecar.connected:
+            return
+        sidecar.connected, sidecar.gone_s = False, self._clock()
+        if self._sidecars.get(sidecar.identity.sidecar) is sidecar:
+            self._moved(self._rollout.phase, self._rollout.gone(sidecar.identity.sidecar, sidecar.gone_s))
+
+    def next_message(self, sidecar: Sidecar) -> bytes | None:
+        """Return what `sidecar` is to be sent now, and count it as sent; None when it is up to date."""
+        parcel = self._due(sidecar)
+        return sidecar.send(parcel) if parcel is not None else None
+
+    def acknowledge(self, sidecar: Sidecar, version: str) -> None:
+        """Take in that `version` is in force at `sidecar`."""
+        now_s, phase = self._clock(), self._rollout.phase
+        again = sidecar.acknowledged == version
+        sent = sidecar.accept(version, now_s)
+        if sent is None or again or self._current is None:
+            return
+        if sent.revision == self._current.revision:
+            self._on_acknowledged(now_s - self._published_s)
+        if sent.content == self._current.of(sidecar.identity.workload).content:
+            self._moved(phase, self._rollout.accepted(sidecar.identity.sidecar, sent.content, now_s))
+
+    def refuse(self, sidecar: Sidecar, version: str, reason: str) -> None:
+        """Take in that `sidecar` refuses `version`."""
+        now_s, phase = self._clock(), self._rollout.phase
+        refusal = sidecar.refuse(version, reason, now_s)
+        self._log.warning(
+            "snapshot refused", sidecar=sidecar.identity.sidecar, version=version, reason=reason
+        )
+        if refusal is None or self._current is None:
+            return
+        content = refusal.sent.content
+        if content == self._current.of(sidecar.identity.workload).content:
+            after = self._rollout.refused(sidecar.identity.sidecar, content, reason, now_s)
+            if after is Phase.HALTED and phase is not Phase.HALTED:
+                self._refused[content] = refusal
+                if len(self._refused) > MAX_REFUSED:
+                    del self._refused[next(iter(self._refused))]
+            self._moved(phase, after)
+        sidecar.wake()
+
+    def told(self, sidecar: Sidecar, told: Told) -> None:
+        """Take in what `sidecar` reports beside its answers."""
+        sidecar.told = told
+
+    def sidecars(self) -> list[SidecarView]:
+        """Return every sidecar that is connected or not long gone."""
+        return [self._view(sidecar) for sidecar in self._sidecars.values()]
+
+    def _moved(self, before: Phase, after: Phase) -> None:
+        if before is after:
+            return
+        if after is Phase.HALTED:
+            self._halted()
+        self._advance()
+
+    def _due(self, sidecar: Sidecar) -> Parcel | None:
+        parcel = self._target(sidecar)
+        if parcel is None or sidecar.due(parcel):
+            return parcel
+        if sidecar.holds == parcel.content:
+            sidecar.forgive(parcel.revision)
+        return None
+
+    def _target(self, sidecar: Sidecar) -> Parcel | None:
+        """Return what `sidecar` is to hold now."""
+        workload = sidecar.identity.workload
+        if self._current is not None and self._rollout.reaches(sidecar.identity.sidecar):
+            parcel = self._current.of(workload)
+            if parcel.content not in self._refused:
+                return parcel
+        return self._before.of(workload) if self._before is not None else None
+
+    def _newest(self, sidecar: Sidecar) -> Parcel | None:
+        """Return what `sidecar` will be to hold when nothing more is refused."""
+        parcels = self._before if self._rollout.phase is Phase.HALTED else self._current
+        return parcels.of(sidecar.identity.workload) if parcels is not None else None
+
+    def _view(self, sidecar: Sidecar) -> SidecarView:
+        identity, refusal, told = sidecar.identity, sidecar.refusal, sidecar.told
+        newest = self._newest(sidecar)
+        holds_newest = newest is not None and sidecar.holds == newest.content
+        pushed, acknowledged = sidecar.pushed, sidecar.acknowledged
+        if newest is not None and holds_newest:
+            # A revision that changes nothing for this workload is not sent, and is in force all the same.
+            acknowledged = newest.version
+            if sidecar.will_hold == newest.content and (refusal is None or refusal.sent.version != pushed):
+                pushed = newest.version
+        return SidecarView(
+            id=identity.sidecar,
+            workload=identity.workload,
+            connected=sidecar.connected,
+            connected_at=sidecar.connected_at,
+            labels=identity.labels,
+            build=identity.build,
+            pushed=pushed,
+            acknowledged=acknowledged,
+            nack=refusal.reason if refusal is not None else None,
+            serving=sidecar.connected and bool(sidecar.holds),
+            in_force=sidecar.connected and holds_newest and self._next is None,
+            envoy=told.envoy,
+            envoy_version=told.envoy_version,
+            epoch=told.epoch,
+            versions=told.versions,
+        )
+
+    def _forget(self, now_s: float) -> None:
+        if len(self._sidecars) <= MAX_KNOWN and now_s < self._forgot_s + FORGET_EVERY_S:
+            return
+        self._forgot_s = now_s
+        gone = [name for name, sidecar in self._sidecars.items() if not sidecar.connected]
+        gone.sort(key=lambda name: self._sidecars[name].gone_s)
+        excess = len(self._sidecars) - MAX_KNOWN
+        for index, name in enumerate(gone):
+            if index < excess or self._sidecars[name].gone_s + GONE_FOR_S <= now_s:
+                del self._sidecars[name]

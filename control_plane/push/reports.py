@@ -1,0 +1,75 @@
+"""What subscribers say, from the protocol's messages to the fleet's values (pure)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from control_plane.push.sidecars import Identity
+from control_plane.push.views import EnvoyState, VersionStatistics
+from ext_proc.contract import push_pb2
+
+MAX_NAME: Final = 253
+MAX_LABELS: Final = 64
+MAX_VERSIONS: Final = 500
+MAX_BUCKETS: Final = 300
+DEFAULT_WORKLOAD: Final = "default"
+
+_ENVOY: Final = {
+    push_pb2.Envoy.LIVE: EnvoyState.LIVE,
+    push_pb2.Envoy.WARMING: EnvoyState.WARMING,
+    push_pb2.Envoy.DRAINING: EnvoyState.DRAINING,
+    push_pb2.Envoy.DEAD: EnvoyState.DEAD,
+}
+
+
+class MalformedReportError(Exception):
+    """A subscriber said something that the protocol does not know; the message says what is missing."""
+
+
+def identity_of(report: push_pb2.Report) -> Identity:
+    """Return who says Hello.
+
+    Raises:
+        MalformedReportError: it is no Hello, or a name in it can be none.
+    """
+    hello = report.hello
+    if report.WhichOneof("kind") != "hello" or not hello.subscriber_id:
+        raise MalformedReportError("say Hello with a subscriber_id first")
+    workload = hello.workload or DEFAULT_WORKLOAD
+    for what, name in (("subscriber_id", hello.subscriber_id), ("workload", workload)):
+        if len(name) > MAX_NAME or not name.isprintable():
+            raise MalformedReportError(f"the {what} must be at most {MAX_NAME} printable characters")
+    return Identity(
+        hello.subscriber_id,
+        workload,
+        build=hello.build[:MAX_NAME],
+        in_force=hello.in_force[:MAX_NAME],
+        labels={key[:MAX_NAME]: value[:MAX_NAME] for key, value in sorted(hello.labels.items())[:MAX_LABELS]},
+        unpacks=push_pb2.ZLIB in hello.accepts,
+        keeps=hello.keeps,
+    )
+
+
+def envoy_of(envoy: push_pb2.Envoy) -> tuple[EnvoyState, str]:
+    """Return the state of a subscriber's Envoy, and its version."""
+    return _ENVOY.get(envoy.state, EnvoyState.UNKNOWN), envoy.version[:MAX_NAME]
+
+
+def statistics_of(statistics: push_pb2.Statistics) -> tuple[VersionStatistics, ...]:
+    """Return how each version does; what is beyond all reason in number is left out."""
+    return tuple(
+        VersionStatistics(
+            model=item.model[:MAX_NAME],
+            version=item.version[:MAX_NAME],
+            calls=item.calls,
+            errors=item.errors,
+            throttled=item.throttled,
+            refused=item.refused,
+            abandoned=item.abandoned,
+            input_tokens=item.input_tokens,
+            output_tokens=item.output_tokens,
+            duration=dict(sorted(item.duration.items())[:MAX_BUCKETS]),
+            first_byte=dict(sorted(item.first_byte.items())[:MAX_BUCKETS]),
+        )
+        for item in statistics.versions[:MAX_VERSIONS]
+    )
