@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from control_plane.cli.client import Answer, Client
 
+MAX_WARNINGS = 20
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -114,10 +115,12 @@ def send(client: Client, files: list[Path], *, dry_run: bool) -> Answer:
         )
     except Refused as refused:
         raise placed(refused, raws) from None
-    for warning in answer.fields().get("warnings") or ():
-        if isinstance(warning, dict):
-            parts = (warning.get(name) for name in ("document", "field", "message"))
-            say("warning: " + ": ".join(str(part) for part in parts if part))
+    warnings = [one for one in answer.fields().get("warnings") or () if isinstance(one, dict)]
+    for warning in warnings[:MAX_WARNINGS]:
+        parts = (warning.get(name) for name in ("document", "field", "message"))
+        say("warning: " + ": ".join(str(part) for part in parts if part))
+    if len(warnings) > MAX_WARNINGS:
+        say(f"warning: {len(warnings) - MAX_WARNINGS} more of these; outrigger validate names them")
     return answer
 
 

@@ -5,6 +5,7 @@ Wide tables fold on a terminal and stay whole elsewhere, so that `| grep` and `|
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -40,8 +41,11 @@ def console() -> Console:
 def show(*lines: RenderableType) -> None:
     """Print to stdout, as they are, text or tables."""
     out = console()
-    for line in lines:
-        out.print(line, markup=False, highlight=False, soft_wrap=isinstance(line, str | Text))
+    with out.capture() if not out.is_terminal else contextlib.nullcontext() as captured:
+        for line in lines:
+            out.print(line, markup=False, highlight=False, soft_wrap=isinstance(line, str | Text))
+    if captured is not None:
+        write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def say(*sentences: str) -> None:

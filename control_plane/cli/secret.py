@@ -93,13 +93,16 @@ def rotate(
     token_file: TokenFile = None,
     ca: Ca = None,
 ) -> None:
-    """Make a new encryption key and seal every stored value with it. The values stay what they are."""
+    """Seal every stored value with a new encryption key. The values stay what they are.
+
+    Where the key comes from OUTRIGGER_SECRET_KEY, put a new one in front of it first, and start again.
+    """
     from control_plane.cli.printing import emit, show  # noqa: PLC0415 - keeps --help quick
     from control_plane.cli.session import connect  # noqa: PLC0415
 
     with connect(server, token_file, ca) as client:
         answer = client.post("secrets", "rotate")
-    emit(answer, output, lambda _: show("every stored value is sealed with a new key"))
+    emit(answer, output, lambda _: show("every stored value is sealed with the newest key"))
 
 
 def read_values(name: str, keys: Sequence[str]) -> list[str]:

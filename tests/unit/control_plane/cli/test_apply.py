@@ -38,8 +38,8 @@ def test_documents_go_up_as_one_list(stub: Stub, run: Run, file: str) -> None:
     """What changed and the revision come back; warnings are on stderr."""
     stub.answer(APPLY, answered(UPDATE))
     status, out, err = run("apply", "-f", file, "-f", file)
-    assert (status, out) == (0, "~ Tier/t  (1 field)\nrevision 7: 1 updated\n")
     assert err == "warning: Tier/t: spec.priority: has no effect yet\n"
+    assert (status, out) == (0, "~ Tier/t  (1 field)\nrevision 7: 1 updated\n")
     (seen,) = stub.seen
     assert seen.target == "/api/v1/apply"
     assert [document["metadata"]["name"] for document in seen.json] == ["t", "t"]
@@ -57,6 +57,16 @@ def test_a_dry_run_shows_the_fields(stub: Stub, run: Run, file: str) -> None:
         "dry run, nothing is written: 1 updated",
     ]
     assert stub.seen[0].target == "/api/v1/apply?dryRun=true"
+
+
+def test_only_the_first_warnings_are_shown(stub: Stub, run: Run, file: str) -> None:
+    """Thousands of documents do not flood the terminal."""
+    many = answered(UPDATE)
+    many["warnings"] *= 100
+    stub.answer(APPLY, many)
+    lines = run("apply", "-f", file)[2].splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "warning: 80 more of these; outrigger validate names them"
 
 
 @pytest.mark.parametrize(("changes", "status"), [((UPDATE,), 1), ((SAME,), 0)])

@@ -80,7 +80,7 @@ def test_secrets_are_listed_deleted_and_sealed_anew(stub: Stub, run: Run) -> Non
     stub.answer("POST /api/v1/secrets/rotate", None, 204)
     assert run("secret", "list")[1].splitlines()[1].split()[:3] == ["openai", "a,", "b"]
     assert run("secret", "delete", "openai") == (0, "secret openai deleted\n", "")
-    assert run("secret", "rotate") == (0, "every stored value is sealed with a new key\n", "")
+    assert run("secret", "rotate") == (0, "every stored value is sealed with the newest key\n", "")
 
 
 @pytest.mark.parametrize("arguments", [("openai",), ("openai", "a", "a")])
