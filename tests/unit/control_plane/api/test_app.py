@@ -6,23 +6,23 @@ import httpx
 import pytest
 
 from control_plane.api.app import PROBLEM, create_app
-from control_plane.push.subscribers import Identity, Subscribers
-from control_plane.resources.compile import compile_snapshot
-from control_plane.resources.documents import Documents
+from control_plane.push.fleet import Fleet
+from control_plane.push.sidecars import Identity
+from tests.unit.control_plane.push.scenes import policy, resting_fleet
 
 
 @pytest.fixture
-def subscribers() -> Subscribers:
-    """Return subscribers with an empty policy in force."""
-    found = Subscribers()
-    found.publish(lambda workload: compile_snapshot(Documents(), workload, 1))
+def fleet() -> Fleet:
+    """Return a fleet with an empty policy in force."""
+    found = resting_fleet()
+    found.publish(policy(1))
     return found
 
 
 @pytest.fixture
-async def client(subscribers: Subscribers) -> AsyncIterator[httpx.AsyncClient]:
+async def client(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
     """Return a client of an API that needs one sidecar to be ready."""
-    app = create_app(subscribers, version="1.2.3", min_ready_sidecars=1)
+    app = create_app(fleet, version="1.2.3", min_ready_sidecars=1)
 
     @app.get("/broken")
     async def broken() -> None:
@@ -39,15 +39,14 @@ async def test_health_does_not_wait_for_sidecars(client: httpx.AsyncClient) -> N
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-async def test_readiness_follows_the_sidecars(client: httpx.AsyncClient, subscribers: Subscribers) -> None:
+async def test_readiness_follows_the_sidecars(client: httpx.AsyncClient, fleet: Fleet) -> None:
     """503 with a reason until one serves the current snapshot, then 200."""
     answer = await client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json() == {"status": "not ready", "sidecars": 0, "reason": "0 of 1 sidecars connected"}
-    subscriber = subscribers.connect(Identity("a", "default"))
-    push = subscribers.next_push(subscriber)
-    assert push is not None
-    subscribers.acknowledge(subscriber, push.version, push.version)
+    sidecar = fleet.connect(Identity("a", "default"), lambda: None)
+    assert fleet.next_message(sidecar) is not None
+    fleet.acknowledge(sidecar, sidecar.pushed)
     answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()) == (200, {"status": "ready", "sidecars": 1})
 
