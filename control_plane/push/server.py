@@ -18,10 +18,12 @@ from structlog.typing import FilteringBoundLogger
 
 from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, bearer
 from control_plane.push.fleet import Fleet
-from control_plane.push.listening import PushTls, add_port
+from control_plane.push.listening import PushAddressError, PushTls, add_port
 from control_plane.push.reports import MalformedReportError, envoy_of, identity_of, statistics_of
 from control_plane.push.sidecars import Sidecar
 from ext_proc.contract import push_pb2
+
+__all__ = ["PushAddressError", "PushServer", "PushService"]
 
 SERVICE: Final = "outrigger.push.v1.PolicyPush"
 HELLO_WITHIN_S: Final = 10.0

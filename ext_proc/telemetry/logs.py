@@ -189,6 +189,8 @@ def _route_stdlib(lines: LineWriter, shape: _Shape, level: int) -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "hypercorn.error", "hypercorn.access"):
         library = logging.getLogger(name)
         library.handlers, library.propagate = [], True
+    # A line for each of the agent's looks at Envoy says nothing.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.captureWarnings(True)
 
 
