@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from control_plane.cli.changes import short, written
 
+SHOWN: Final = 3
+
 Item = Mapping[str, Any]
 Column = tuple[str, Callable[[Item], str]]
 
@@ -113,6 +115,26 @@ def sidecar_state(item: Item) -> str:
     return "in force" if item.get("inForce") else "waiting"
 
 
+def _acknowledged(item: Item) -> str:
+    version = _text(item.get("acknowledged"))
+    return "yes" if version and version == _text(item.get("pushed")) else version
+
+
+def _actor(item: Item) -> str:
+    role = _text(item.get("role"))
+    return f"{_text(item.get('actor'))} ({role})" if role else _text(item.get("actor"))
+
+
+def _audited(item: Item) -> str:
+    named = _text(item.get("target")).split(", ")
+    more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+    return ", ".join(named[:SHOWN]) + more
+
+
+def _outcome(item: Item) -> str:
+    return ": ".join(part for part in (_text(item.get("outcome")), _text(item.get("detail"))) if part)
+
+
 def _when(name: str) -> Callable[[Item], str]:
     return lambda item: moment(item.get(name))
 
@@ -162,21 +184,19 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "audit": (
         ("ID", at("id")),
         ("AT", _when("at")),
-        ("ACTOR", at("actor")),
-        ("ROLE", at("role")),
+        ("ACTOR", _actor),
         ("FROM", at("source")),
         ("ACTION", at("action")),
-        ("TARGET", at("target")),
+        ("TARGET", _audited),
         ("REVISION", at("revision")),
-        ("OUTCOME", at("outcome")),
-        ("DETAIL", at("detail")),
+        ("OUTCOME", _outcome),
     ),
     "sidecars": (
         ("SIDECAR", at("id")),
         ("WORKLOAD", at("workload")),
         ("STATE", sidecar_state),
         ("PUSHED", at("pushed")),
-        ("ACKNOWLEDGED", at("acknowledged")),
+        ("ACKNOWLEDGED", _acknowledged),
         ("ENVOY", lambda item: f"{_text(item.get('envoy'))} {_text(item.get('envoyVersion'))}".strip()),
         ("BUILD", at("build")),
         ("REFUSAL", at("nack")),

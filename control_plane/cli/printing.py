@@ -19,6 +19,8 @@ from control_plane.cli.options import Output
 from control_plane.cli.text import printable
 
 UNFOLDED: Final = 100_000
+# Columns that are never folded, beside the first: half a time is hard to read.
+WHOLE: Final = frozenset({"AT", "CHANGED", "CREATED", "EXPIRES", "FROM", "REVOKED", "REVISION"})
 STYLES: Final = {
     "in force": "green",
     "accepted": "green",
@@ -56,9 +58,11 @@ def say(*sentences: str) -> None:
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """Return a table: names in the first row, no frame, so that its lines can be copied."""
-    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, name in enumerate(columns):
-        made.add_column(name, overflow="fold", no_wrap=number == 0, style="cyan" if number == 0 else "")
+        made.add_column(
+            name, overflow="fold", no_wrap=number == 0 or name in WHOLE, style="cyan" if number == 0 else ""
+        )
     for row in rows:
         cells = [printable(cell) if cell else "–" for cell in row]
         made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in cells))

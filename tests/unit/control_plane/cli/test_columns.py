@@ -85,6 +85,22 @@ def test_a_revision_shows_what_it_changed_and_why_it_is_halted() -> None:
     assert row("revisions", {"detail": "key k1 made", "changes": []})["CHANGES"] == "key k1 made"
 
 
+def test_an_audit_row_says_who_and_how_it_ended() -> None:
+    """With the role; a refusal with its reason; of many documents the first few."""
+    entry = {"actor": "ci", "role": "editor", "source": "10.0.0.7", "outcome": "forbidden", "detail": "no"}
+    found = row("audit", entry)
+    assert (found["ACTOR"], found["OUTCOME"]) == ("ci (editor)", "forbidden: no")
+    assert row("audit", {"actor": "files"})["ACTOR"] == "files"
+    assert row("audit", {"target": "a, b, c, d, e"})["TARGET"] == "a, b, c and 2 more"
+    assert row("audit", {"target": "a, b"})["TARGET"] == "a, b"
+
+
+@pytest.mark.parametrize(("version", "told"), [("r7-1", "yes"), ("r6-1", "r6-1"), ("", "")])
+def test_what_a_sidecar_acknowledged(version: str, told: str) -> None:
+    """Yes, when it is what was pushed."""
+    assert row("sidecars", {"pushed": "r7-1", "acknowledged": version})["ACKNOWLEDGED"] == told
+
+
 @pytest.mark.parametrize("hint", ["abcd", "…abcd"])
 def test_a_key_shows_its_last_characters(hint: str) -> None:
     """However the server writes them."""

@@ -33,7 +33,7 @@ def test_every_sidecar_is_a_row(stub: Stub, run: Run) -> None:
     assert first == "revision 7 is in force on 1 of 2 connected sidecars"
     assert head.split()[:3] == ["SIDECAR", "WORKLOAD", "STATE"]
     assert one.split() == [
-        *("shop-1", "shop", "in", "force", "r7-0f3a", "r7-0f3a", "live", "1.40.0", "0.1.0", "–")
+        *("shop-1", "shop", "in", "force", "r7-0f3a", "yes", "live", "1.40.0", "0.1.0", "–")
     ]
     assert two.endswith("no such cluster")
 
