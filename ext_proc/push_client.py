@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -34,6 +34,9 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     # The control plane is ours; providers are what a proxy is for.
     ("grpc.enable_http_proxy", 0),
+    # One snapshot at a time comes down: a fixed window costs less than measuring the line at each message.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 1024 * 1024),
 )
 
 Metadata = tuple[tuple[str, str], ...]
@@ -120,6 +123,7 @@ class PushClient:
         self._held = held
         self._standing = standing
         self._kept: Snapshot | None = None
+        self._received = 0
         self._reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
 
     def acknowledge(self, version: str, oldest_in_use: str) -> None:
@@ -138,14 +142,9 @@ class PushClient:
         """Stay connected until cancelled."""
         failures, waited_s, told = 0, 0.0, False
         while True:
-            connected, trouble = False, ""
+            before, trouble = self._received, ""
             try:
-                async with self._dial.channel(CHANNEL_OPTIONS) as channel:
-                    stub = push_pb2_grpc.PolicyPushStub(channel)  # type: ignore[no-untyped-call]
-                    call = stub.Connect(self._outgoing(), metadata=self._dial.metadata())
-                    async for message in call:
-                        connected, failures, told = True, 0, False
-                        self._take(message)
+                await self._follow()
                 self._log.info("the push stream was ended by its server", target=self._dial.target)
             except grpc.aio.AioRpcError as error:
                 trouble = error.code().name
@@ -153,6 +152,8 @@ class PushClient:
                     trouble = error.details() or trouble
             except DialError as error:
                 trouble = str(error)
+            if connected := self._received > before:
+                failures, told = 0, False
             # Once, not at each attempt.
             if trouble and (connected or (waited_s >= STARTUP_S and not told)):
                 told = True
@@ -165,19 +166,37 @@ class PushClient:
             waited_s += pause_s
             await asyncio.sleep(pause_s)
 
-    async def _outgoing(self) -> AsyncIterator[push_pb2.Report]:
+    async def _follow(self) -> None:
+        """Follow one stream to its end."""
         # Reports meant for an earlier connection are void: Hello says what is in force.
         reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
         self._reports = reports
+        async with self._dial.channel(CHANNEL_OPTIONS) as channel:
+            stub = push_pb2_grpc.PolicyPushStub(channel)  # type: ignore[no-untyped-call]
+            call = stub.Connect(metadata=self._dial.metadata())
+            speaking = asyncio.create_task(self._speak(call, reports))
+            try:
+                async for message in call:
+                    self._received += 1
+                    self._take(message)
+            finally:
+                speaking.cancel()
+                await asyncio.gather(speaking, return_exceptions=True)
+
+    async def _speak(self, call: grpc.aio.StreamStreamCall, reports: asyncio.Queue[push_pb2.Report]) -> None:
         hello = self._hello()
         self._kept = self._held()
         hello.keeps = self._kept is not None
         hello.accepts.append(push_pb2.ZLIB)
-        yield push_pb2.Report(hello=hello)
-        for report in self._standing():
-            yield report
-        while True:
-            yield await reports.get()
+        try:
+            await call.write(push_pb2.Report(hello=hello))
+            for report in self._standing():
+                await call.write(report)
+            while True:
+                await call.write(await reports.get())
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            # The reading side ends with the reason, and tells it.
+            self._log.debug("the push stream takes no more reports", error=str(error))
 
     def _take(self, message: push_pb2.Snapshot) -> None:
         try:

@@ -41,6 +41,8 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.so_reuseport", 0),
+    # What comes up is small: measuring the line costs more than it could gain.
+    ("grpc.http2.bdp_probe", 0),
 )
 
 
