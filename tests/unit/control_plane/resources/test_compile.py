@@ -4,7 +4,16 @@ from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.documents import Documents, check_documents
 from control_plane.resources.loading import read_text
 from ext_proc.contract.policies import resolve_policy
-from ext_proc.contract.snapshot import CredentialRef, Degrade, Quota, Timeouts, Version, decode, encode
+from ext_proc.contract.snapshot import (
+    ConsumerKey,
+    CredentialRef,
+    Degrade,
+    Quota,
+    Timeouts,
+    Version,
+    decode,
+    encode,
+)
 
 EVERYTHING = """
 kind: Backend
@@ -156,3 +165,12 @@ def test_no_documents_compile_to_an_empty_snapshot() -> None:
     snapshot = compile_snapshot(Documents(), "web", 1)
     assert (snapshot.backends, snapshot.policies, snapshot.fail_open) == ({}, (), True)
     assert decode(encode(snapshot)) == snapshot
+
+
+def test_keys_travel_by_digest_and_only_those_of_consumers_there_are() -> None:
+    """A key of a Consumer that is no document (yet, or any more) is unknown to the data plane."""
+    documents = check_documents(read_text(b"kind: Consumer\nmetadata: {name: c}\nspec: {tenant: t}\n", "p"))
+    keys = {"aa": ConsumerKey("c", 12.5), "bb": ConsumerKey("gone")}
+    snapshot = compile_snapshot(documents, "w", 1, consumer_keys=keys, key_salt="0f")
+    assert (dict(snapshot.consumer_keys), snapshot.key_salt) == ({"aa": ConsumerKey("c", 12.5)}, "0f")
+    assert snapshot.version != compile_snapshot(documents, "w", 1).version

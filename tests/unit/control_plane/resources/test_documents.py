@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from control_plane.resources.documents import check_documents, load_documents
+from control_plane.resources.documents import assemble, check_documents, load_documents
 from control_plane.resources.loading import read_text
+from control_plane.resources.parsing import parse_documents
 from control_plane.resources.problems import InvalidDocumentsError
 
 
@@ -47,3 +48,21 @@ def test_five_thousand_documents_are_checked_in_seconds() -> None:
     began = time.monotonic()
     assert len(check_documents(read_text(text, "p.yaml"))) == 5_000
     assert time.monotonic() - began < 20
+
+
+def test_a_set_is_the_same_in_whatever_order_it_was_written() -> None:
+    """So that two replicas, or a file and the API, compile the same version."""
+    texts = [b"kind: Tier\nmetadata: {name: %s}\nspec: {}\n" % name for name in (b"b", b"a", b"c")]
+    there = check_documents(read_text(b"---\n".join(texts), "p.yaml"))
+    back = check_documents(read_text(b"---\n".join(reversed(texts)), "p.yaml"))
+    assert list(there.tiers) == list(back.tiers) == ["a", "b", "c"]
+
+
+def test_only_what_may_have_changed_is_checked_again() -> None:
+    """Policies are compared when a Policy changed; notices are collected for a whole set only."""
+    text = b"kind: Policy\nmetadata: {name: %s}\nspec: {coalesce: {enabled: true}}\n"
+    parsed, _ = parse_documents(read_text(text % b"a" + b"---\n" + text % b"b", "p.yaml"))
+    assert assemble(parsed, {"Tier"}).notices == ()
+    with pytest.raises(InvalidDocumentsError, match="exactly as specific"):
+        assemble(parsed, {"Policy"})
+    assert len(assemble(parsed[:1]).notices) == 1

@@ -124,3 +124,10 @@ def test_a_hyphen_is_standard_input() -> None:
     """`-f -` reads what was piped in."""
     (raw,) = read_files([Path("-")], b"kind: Pin\n")
     assert raw.place(("kind",)) == "stdin:1"
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    """Python would not read it, and nobody means it."""
+    content = b'{"kind": ' + b"9" * 5_000 + b"}"
+    assert "number that is too long" in refusal(content, "p.json")
+    assert "value that YAML cannot read" in refusal(content, "p.yaml")

@@ -1,9 +1,18 @@
 """One document alone: envelope and fields."""
 
+import time
+
 import pytest
 
-from control_plane.resources.loading import read_text
-from control_plane.resources.parsing import nearest, parse_documents
+from control_plane.resources.loading import RawDocument, read_text
+from control_plane.resources.parsing import (
+    MAX_PROBLEMS,
+    MAX_PROBLEMS_EACH,
+    Document,
+    nearest,
+    parse_document,
+    parse_documents,
+)
 
 
 def problems(text: str) -> list[tuple[str, str, str]]:
@@ -101,3 +110,45 @@ def test_no_message_quotes_a_value() -> None:
 def test_nearest_ignores_case_and_underscores() -> None:
     """snake_case is the most common slip."""
     assert nearest("max_increase", ["maxIncrease", "maxRatio"]) == 'did you mean "maxIncrease"?'
+
+
+def test_a_status_beside_the_spec_is_accepted() -> None:
+    """Answers carry one, and may be sent back; it says nothing about the document."""
+    value = {"kind": "Tier", "metadata": {"name": "t"}, "spec": {}, "status": ["anything"]}
+    assert isinstance(parse_document(RawDocument(value, "x")), Document)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [("azure-openia", 'did you mean "azure-openai"?'), ("OpenAI", 'did you mean "openai"?'), ("grpc", "")],
+)
+def test_a_near_value_is_proposed(value: str, hint: str) -> None:
+    """The values there are stand in every message; what was written is not quoted."""
+    spec = {"url": "http://h/v1", "protocol": value}
+    found = parse_document(RawDocument({"kind": "Backend", "metadata": {"name": "b"}, "spec": spec}, "x"))
+    assert not isinstance(found, Document)
+    (problem,) = found
+    assert problem.message == "must be 'openai' or 'azure-openai'" + (f"; {hint}" if hint else "")
+
+
+def test_what_is_wrong_in_every_line_is_told_within_bounds() -> None:
+    """A hundred thousand unknown fields, or ten thousand wrong documents, cost neither minutes nor memory."""
+    many = {f"field{number}": 1 for number in range(100_000)}
+    envelope = {"kind": "Tier", "metadata": {"name": "t"}, "spec": {}}
+    for value in ({**envelope, "spec": many}, {**envelope, **many}, {**envelope, "metadata": many}):
+        began = time.monotonic()
+        _, problems = parse_documents([RawDocument(value, "x")])
+        assert 1 <= len(problems) <= MAX_PROBLEMS_EACH
+        assert time.monotonic() - began < 5
+    _, problems = parse_documents(RawDocument({**envelope, "spec": None}, "x") for _ in range(10_000))
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert "the rest is not looked at" in problems[-1].message
+
+
+def test_odd_names_of_fields_are_cut_and_quoted() -> None:
+    """A name of a megabyte makes no message of one."""
+    name = 'x"y' + "z" * 1_000_000
+    value = {"kind": "Tier", "metadata": {"name": "t"}, "spec": {name: 1}}
+    _, (problem,) = parse_documents([RawDocument(value, "x")])
+    assert problem.field.startswith('spec["x\\"yzzz')
+    assert len(problem.field) < 100

@@ -1,11 +1,20 @@
 """Policies beside each other."""
 
+import time
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic.alias_generators import to_camel
 
 from control_plane.resources.documents import Documents, check_documents
-from control_plane.resources.loading import read_text
-from control_plane.resources.policies import fail_open_in_force, flat_settings
+from control_plane.resources.kinds.policy import PolicySpec
+from control_plane.resources.loading import RawDocument, read_text
+from control_plane.resources.parsing import Document, parse_documents
+from control_plane.resources.policies import fail_open_in_force, flat_settings, policy_problems
 from control_plane.resources.problems import InvalidDocumentsError, Problem
+from ext_proc.contract.policies import rank
 
 
 def check(*specs: str) -> Documents:
@@ -137,3 +146,67 @@ def test_only_built_fields_that_are_set_become_settings() -> None:
         "retry.retry_on": ("429", "5xx"),
         "parameters.max_tokens.max": 10,
     }
+
+
+names = st.sampled_from(["*", "a", "ab", "abc", "a*", "ab*", "b*", "b"])
+targets = st.fixed_dictionaries({"workloads": st.lists(names, min_size=1, max_size=3)})
+specs = st.fixed_dictionaries(
+    {"target": targets}, optional={"failOpen": st.booleans(), "requireConsumer": st.booleans()}
+)
+
+
+def parsed_policies(found: list[dict[str, Any]]) -> list[Document]:
+    """Return Policies p0, p1, … with the specs given."""
+    raws = [
+        RawDocument({"kind": "Policy", "metadata": {"name": f"p{index}"}, "spec": spec}, "x")
+        for index, spec in enumerate(found)
+    ]
+    documents, problems = parse_documents(raws)
+    assert not problems
+    return documents
+
+
+@given(st.lists(specs, max_size=6))
+def test_ties_and_open_doors_are_those_that_comparing_each_with_each_finds(
+    found: list[dict[str, Any]],
+) -> None:
+    """The quick way agrees with the plain one: every pair, every workload that is named."""
+    documents = parsed_policies(found)
+    policies = {item.name: item.spec for item in documents if isinstance(item.spec, PolicySpec)}
+    expected = set()
+    for index, (name, policy) in enumerate(policies.items()):
+        for other in list(policies.values())[:index]:
+            if set(policy.target.workloads) & set(other.target.workloads):
+                fields = (policy.model_fields_set & other.model_fields_set) - {"target"}
+                expected |= {(f"Policy/{name}", to_camel(field)) for field in fields}
+    # Any workload may come: the names, and one below each prefix that has no Policy of its own.
+    workloads = {name.replace("*", "\0") for policy in policies.values() for name in policy.target.workloads}
+    if not expected:
+        for name, policy in policies.items():
+            mine = {item for item in workloads if rank(policy.target.workloads, item) is not None}
+            if policy.require_consumer and any(fail_open_in_force(policies, item) for item in mine):
+                expected.add((f"Policy/{name}", "requireConsumer"))
+        problems = policy_problems(documents)
+    else:
+        problems = [
+            problem for problem in policy_problems(documents) if "failing open" not in problem.message
+        ]
+    assert {(problem.document, problem.field.removeprefix("spec.")) for problem in problems} == expected
+
+
+def test_thousands_of_policies_are_compared_in_a_moment() -> None:
+    """Each with its own workload, each that a Consumer is required of: nothing is compared pair by pair."""
+    documents = parsed_policies(
+        [
+            {
+                "target": {"workloads": [f"w{index}", f"v{index}*"]},
+                "requireConsumer": True,
+                "failOpen": False,
+                "hold": {"max": "1s"},
+            }
+            for index in range(5_000)
+        ]
+    )
+    began = time.monotonic()
+    assert policy_problems(documents) == []
+    assert time.monotonic() - began < 10

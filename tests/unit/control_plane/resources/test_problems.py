@@ -23,3 +23,9 @@ def test_the_error_names_every_problem() -> None:
     error = InvalidDocumentsError([Problem("A/a", "x", "bad"), Problem("B/b", "", "worse")])
     assert str(error) == "A/a: x: bad; B/b: worse"
     assert len(error.problems) == 2
+
+
+def test_a_lone_surrogate_is_escaped_on_the_wire() -> None:
+    """JSON may hold one (`\\ud800`); no encoding of an answer does."""
+    problem = Problem("Tier/\ud800", "spec", "x\udfffy")
+    assert problem.as_dict() == {"document": "Tier/\\ud800", "field": "spec", "message": "x\\udfffy"}

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control_plane.resources.quantities import parse_duration_ms, parse_size_bytes
+from control_plane.resources.quantities import (
+    duration_text,
+    parse_duration_ms,
+    parse_size_bytes,
+    size_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +64,23 @@ def test_what_is_no_size_is_refused(value: object) -> None:
     """Text without a unit, and other types, are refused."""
     with pytest.raises(ValueError, match="size"):
         parse_size_bytes(value)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0s"), (1, "1ms"), (1_500, "1500ms"), (90_000, "90s"), (1_800_000, "30m"), (86_400_000, "24h")],
+)
+def test_a_duration_is_written_in_the_largest_unit_that_fits(milliseconds: int, text: str) -> None:
+    """What is written is read as the same."""
+    assert duration_text(milliseconds) == text
+    assert parse_duration_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(1, "1B"), (1_024, "1KiB"), (1_025, "1025B"), (64 << 20, "64MiB"), (3 << 30, "3GiB")],
+)
+def test_a_size_is_written_in_the_largest_unit_that_fits(size_bytes: int, text: str) -> None:
+    """What is written is read as the same."""
+    assert size_text(size_bytes) == text
+    assert parse_size_bytes(text) == size_bytes

@@ -5,6 +5,7 @@ import pytest
 from control_plane.resources.documents import check_documents
 from control_plane.resources.loading import read_text
 from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.resources.references import MAX_HINTS
 
 BASE = """
 kind: Backend
@@ -85,3 +86,31 @@ def test_two_defaults_are_refused_naming_both() -> None:
     ((document, field, message),) = problems("\n---\n".join(one % name for name in ("x", "y")))
     assert (document, field) == ("Backend/y", "spec.default")
     assert "Backend/x" in message
+
+
+def test_a_near_name_is_proposed_for_a_broken_reference() -> None:
+    """Of the same kind; for the first ones, since comparing with thousands of names takes time."""
+    backends = [
+        f"kind: Backend\nmetadata: {{name: backend-{n}}}\nspec: {{url: 'http://h/v1'}}" for n in range(3)
+    ]
+    model = "kind: Model\nmetadata: {name: m%d}\nspec: {versions: [{name: v, backend: Backend_2}]}"
+    texts = [*backends, *(model % number for number in range(30))]
+    with pytest.raises(InvalidDocumentsError) as error:
+        check_documents(read_text("\n---\n".join(texts).encode(), "p.yaml"))
+    messages = [problem.message for problem in error.value.problems]
+    assert messages[0] == 'names the Backend "Backend_2", which does not exist; did you mean "backend-2"?'
+    assert sum("did you mean" in message for message in messages) == MAX_HINTS
+
+
+def test_a_near_version_is_proposed() -> None:
+    """Of the Model that is named."""
+    text = (
+        b"kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1'}\n---\n"
+        b"kind: Model\nmetadata: {name: m}\nspec: {versions: [{name: stable, backend: b}]}\n---\n"
+        b"kind: Release\nmetadata: {name: r}\nspec: {model: m, from: stabel, to: other}\n"
+    )
+    with pytest.raises(InvalidDocumentsError) as error:
+        check_documents(read_text(text, "p.yaml"))
+    first, second = (problem.message for problem in error.value.problems)
+    assert first.endswith('does not have; did you mean "stable"?')
+    assert second.endswith("does not have")
