@@ -5,7 +5,7 @@ Knows neither gRPC nor protobuf: the transport turns Envoy's messages into these
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import lru_cache
@@ -32,6 +32,7 @@ class CacheStatus(StrEnum):
     HIT = "hit"
     MISS = "miss"
     BYPASS = "bypass"
+    COALESCED = "coalesced"
 
 
 class Reason(StrEnum):
@@ -46,6 +47,7 @@ class Reason(StrEnum):
     NO_BACKEND = "no-backend"
     NOT_CACHED = "not-cached"
     SERVED_FROM_CACHE = "served-from-cache"
+    SERVED_FROM_FLIGHT = "served-from-flight"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_MODEL = "unknown-model"
     UNKNOWN_MODEL_PASSED = "unknown-model-passed"
@@ -80,7 +82,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send it upstream by the Envoy route named `route`; `wants_response` asks to see what comes back.
+    """Send it upstream by the Envoy route named `route`, with the headers `add` in the place of the caller's.
+
+    `wants_response` asks to see what comes back.
 
     `path` and `body` are None when they stay as they came. Hashable, so that the transport can keep the
     message it makes of it.
@@ -90,6 +94,7 @@ class Forward:
     path: str | None = None
     body: bytes | None = None
     remove: tuple[str, ...] = ()
+    add: Pairs = ()
     metadata: Metadata = ()
     wants_response: bool = False
 
@@ -130,6 +135,13 @@ class Exchange:
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
     cache_key: bytes | None = None
+    # coalesce
+    flight: int = 0  # the number of the flight that it leads, 0 for none
+    # where it was sent, once it was
+    forwarded: Forward | None = None
+    # from the transport: tells Envoy to wait longer than it would
+    ask_for_time: Callable[[], Awaitable[None]] | None = None
+    parked: bool = False
     # what comes back: a stage that needs to see it says so before `route`
     wants_head: bool = False
     wants_body: bool = False
@@ -138,6 +150,12 @@ class Exchange:
     response: ResponseHead | None = None
     recorder: StreamRecorder | None = None
     recorded: bool = False
+
+    async def park(self) -> None:
+        """Say that an answer may take long. Envoy hears it once, whoever waits."""
+        if not self.parked and self.ask_for_time is not None:
+            self.parked = True
+            await self.ask_for_time()
 
     @property
     def parsed(self) -> Request:

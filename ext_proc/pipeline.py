@@ -66,6 +66,14 @@ class Stage(Protocol):
         """See the status and headers of the final response."""
         ...
 
+    def on_unread(self, exchange: Exchange) -> None:
+        """See that nothing of the final response's body will be shown, though a stage asked for it."""
+        ...
+
+    def on_chunk(self, exchange: Exchange, chunk: bytes, *, end: bool) -> None:
+        """See a part of a recorded stream as the provider sent it; `end`: it ended in order."""
+        ...
+
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
         """See a whole answer of a parsed operation: a JSON response, or a complete stream joined to one."""
         ...
@@ -90,6 +98,12 @@ class PassingStage:
         return None
 
     def on_response_head(self, exchange: Exchange) -> None:
+        """Look away."""
+
+    def on_unread(self, exchange: Exchange) -> None:
+        """Look away."""
+
+    def on_chunk(self, exchange: Exchange, chunk: bytes, *, end: bool) -> None:
         """Look away."""
 
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
@@ -119,6 +133,8 @@ class Pipeline:
         self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
         self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
         self._on_response_head = [s.on_response_head for s in stages if _has(s, "on_response_head")]
+        self._on_unread = [s.on_unread for s in stages if _has(s, "on_unread")]
+        self._on_chunk = [s.on_chunk for s in stages if _has(s, "on_chunk")]
         self._on_response = [s.on_response for s in stages if _has(s, "on_response")]
         self._on_end = [s.on_end for s in stages if _has(s, "on_end")]
 
@@ -167,6 +183,8 @@ class Pipeline:
             for name, hook in self._on_request:
                 decision = await hook(exchange)
                 if decision is not None:
+                    if decision.__class__ is Forward:
+                        exchange.forwarded = decision
                     return self._counted(name, decision)
         except BadRequest as bad:
             self._decisions.decided(name, Reason.BAD_REQUEST)
@@ -184,6 +202,13 @@ class Pipeline:
         exchange.response = ResponseHead(status, headers)
         for hook in self._on_response_head:
             hook(exchange)
+        wish = self._wish(exchange, status, headers)
+        if wish is Wish.NOTHING:
+            for hook in self._on_unread:
+                hook(exchange)
+        return wish
+
+    def _wish(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> Wish:
         if not (exchange.wants_body or exchange.wants_stream) or not _is_readable(status, headers):
             return Wish.NOTHING
         if "json" in headers.get("content-type", ""):
@@ -219,6 +244,8 @@ class Pipeline:
         recorder, head = exchange.recorder, exchange.response
         if recorder is None or head is None:
             raise RuntimeError("a part of a stream came that nobody asked for")
+        for hook in self._on_chunk:
+            hook(exchange, chunk, end=end)
         visible = recorder.feed(chunk, end=end)
         if (recorder.done or end) and recorder.complete and not exchange.recorded:
             exchange.recorded = True

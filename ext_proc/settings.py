@@ -72,6 +72,15 @@ class RunDir:
         """Return the ext_proc socket of processor `worker`."""
         return self._socket(f"processor-{worker}.sock")
 
+    def origin_socket(self, worker: int) -> Path:
+        """Return the socket where processor `worker` serves the followers of its flights."""
+        return self._socket(f"origin-{worker}.sock")
+
+    @property
+    def inner_socket(self) -> Path:
+        """Envoy's inner listener, by which processors make calls of their own."""
+        return self._socket("inner.sock")
+
     def _socket(self, name: str) -> Path:
         path = self.path / name
         if len(str(path).encode()) > SOCKET_PATH_LIMIT:

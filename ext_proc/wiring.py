@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import structlog
 import uvloop
@@ -16,7 +17,10 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
+from ext_proc.continuation import Caller, FlightContinuation
+from ext_proc.contract.routes import origin_cluster
 from ext_proc.contract.snapshot import Snapshot
+from ext_proc.flights import Flights
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.settings import AgentSettings, ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
@@ -24,6 +28,7 @@ from ext_proc.stages.assign import Assign
 from ext_proc.stages.cache import AnswerStore, Cache
 from ext_proc.stages.catalog import Catalog
 from ext_proc.stages.clamp import Clamp
+from ext_proc.stages.coalesce import Coalesce
 from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
 from ext_proc.stages.resolve import Resolve
@@ -31,6 +36,8 @@ from ext_proc.stages.route import Route
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.telemetry.logs import configure_logging
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics, keep_metrics_in
+from ext_proc.transport.caller import EnvoyCaller
+from ext_proc.transport.origin import OriginServer
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
@@ -41,25 +48,40 @@ STOP_GRACE_S = 2.0
 GC_THRESHOLDS = (5_000, 10, 10)
 
 
-def stages(store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int) -> Sequence[Stage]:
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What the flights of one processor need: who calls without a leader, and where followers are sent."""
+
+    flights: Flights
+    caller: Caller
+    origin: str
+    log: FilteringBoundLogger
+
+
+def stages(
+    store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int, sharing: Sharing
+) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
+    cache = Cache(store, time.monotonic)
+    continuation = FlightContinuation(sharing.flights, sharing.caller, cache.on_response, sharing.log)
     return (
         Identify(time.time),
         Catalog(started),
         Resolve(decisions),
         Assign(random.random),
         Clamp(decisions),
-        Cache(store, time.monotonic),
+        cache,
+        Coalesce(sharing.flights, continuation, sharing.origin),
         Learn(quota, time.time),
         Route(),
     )
 
 
-def pipeline(holder: SnapshotHolder) -> Pipeline:
+def pipeline(holder: SnapshotHolder, sharing: Sharing) -> Pipeline:
     """Return the pipeline over the snapshots of `holder`, counting into this process's metric files."""
     metrics = ProcessorMetrics(CollectorRegistry())
     store = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
-    steps = stages(store, metrics, metrics, int(time.time()))
+    steps = stages(store, metrics, metrics, int(time.time()), sharing)
     metrics.announce(announced(steps))
     return Pipeline(steps, holder, metrics)
 
@@ -79,8 +101,11 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
     if last_good is not None:
         holder.replace(last_good)
         on_snapshot(last_good)
+    caller = EnvoyCaller(settings.run_dir.inner_socket)
+    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log)
+    origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
     server = ProcessorServer(
-        ExternalProcessor(pipeline(holder), log),
+        ExternalProcessor(pipeline(holder, sharing), log),
         settings.run_dir.processor_socket(settings.worker),
         log,
         settings.transport,
@@ -95,6 +120,7 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await origin.start()
     await server.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
@@ -115,6 +141,8 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
             task.cancel()
         await asyncio.gather(following, stopped, readied, return_exceptions=True)
         await server.stop(STOP_GRACE_S)
+        await origin.stop()
+        await caller.close()
 
 
 def run_processor(settings: ProcessorSettings) -> int:

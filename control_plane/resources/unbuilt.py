@@ -29,7 +29,6 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
             ("cache", "staleWhileRevalidate"),
             ("cache", "staleIfError"),
             ("cache", "semantic"),
-            ("coalesce",),
             ("batch",),
             ("session",),
             ("redaction", "prompts"),

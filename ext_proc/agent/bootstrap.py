@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from ext_proc.agent.local_replies import render_local_replies
 from ext_proc.contract import headers
+from ext_proc.contract.routes import origin_cluster
 from ext_proc.settings import EnvoySettings, SettingsError
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
@@ -38,12 +39,29 @@ def render_bootstrap(settings: EnvoySettings) -> str:
         "proxy_host": settings.proxy_address.host,
         "proxy_port": settings.proxy_address.port,
         "agent_socket": str(settings.run_dir.agent_socket),
+        "inner_socket": str(settings.run_dir.inner_socket),
         "processor_endpoints": endpoints,
         "forged_headers": f"{forged_headers_regex(headers.PREFIX, headers.INBOUND)}|x[-_]envoy[-_].*",
         "local_replies": render_local_replies(),
     }
     # JSON is YAML: each value goes in as one flow node, whatever it holds.
-    return Template(_template()).substitute({name: json.dumps(value) for name, value in values.items()})
+    texts = {name: json.dumps(value) for name, value in values.items()}
+    origins = [_origin(settings, worker) for worker in range(settings.workers)]
+    texts["origin_clusters"] = "\n".join(f"    - {json.dumps(origin)}" for origin in origins)
+    return Template(_template()).substitute(texts)
+
+
+def _origin(settings: EnvoySettings, worker: int) -> dict[str, object]:
+    name = origin_cluster(worker)
+    endpoint = {"address": {"pipe": {"path": str(settings.run_dir.origin_socket(worker))}}}
+    thresholds = {"max_connections": 100_000, "max_pending_requests": 100_000, "max_requests": 100_000}
+    return {
+        "name": name,
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": endpoint}]}]},
+        "circuit_breakers": {"thresholds": [thresholds]},
+    }
 
 
 def _template() -> str:

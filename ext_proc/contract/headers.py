@@ -22,6 +22,8 @@ REQUEST_ID: Final = "x-request-id"
 
 # Inside only, from the processor to Envoy's route table.
 ROUTE: Final = "x-outrigger-route"
+ORIGIN: Final = "x-outrigger-origin"  # the cluster of the processor that has a flight's stream
+FLIGHT: Final = "x-outrigger-flight"  # which flight
 
 # Where a caller puts its key: OpenAI's header, and Azure's.
 CREDENTIALS: Final = ("authorization", "api-key")

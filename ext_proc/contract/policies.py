@@ -32,6 +32,14 @@ class CachePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class CoalescePolicy:
+    """Whether equal requests in flight share one upstream call, and how many may wait for it."""
+
+    enabled: bool = False
+    max_followers: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """`attempts` is the total of tries. `retry_on` holds connect, reset, 5xx and single status codes."""
 
@@ -75,6 +83,7 @@ class Policy:
     unknown_models: str = "pass"
     require_consumer: bool = False
     cache: CachePolicy = CachePolicy()
+    coalesce: CoalescePolicy = CoalescePolicy()
     retry: RetryPolicy = RetryPolicy()
     hold: HoldPolicy = HoldPolicy()
     parameters: ParameterPolicy = ParameterPolicy()

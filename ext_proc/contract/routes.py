@@ -12,9 +12,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final
 
 from ext_proc.contract.policies import HoldPolicy, RetryPolicy, resolve_policy
 from ext_proc.contract.snapshot import Backend, Snapshot
+
+# The route to a processor's own origin, and the cluster of each worker's.
+ORIGIN_ROUTE: Final = "origin"
+
+
+def origin_cluster(worker: int) -> str:
+    """Return the name of the cluster where processor `worker` serves the followers of its flights."""
+    return f"outrigger_origin_{worker}"
 
 
 class CallShape(StrEnum):

@@ -7,34 +7,21 @@ for. What may be stored is decided by the protocol code: a complete 200 with a f
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Final, Protocol
 
+from ext_proc.answer_forms import JSON, Form, form_of, in_form
 from ext_proc.answers import StoredAnswer
-from ext_proc.contract import headers as names
 from ext_proc.contract.policies import CachePolicy
 from ext_proc.contract.snapshot import PolicyLayer
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, describe, stamps
-from ext_proc.openai.chunks import NotJoinable, replay
+from ext_proc.openai.chunks import NotJoinable
 from ext_proc.openai.errors import ErrorType
-from ext_proc.openai.requests import cache_key
 from ext_proc.pipeline import PassingStage
+from ext_proc.question import directives, is_shareable, question_key
 from ext_proc.refusals import refuse
 
 REMEMBERED_HITS: Final = 256
 REMEMBERED_HIT_BYTES: Final = 8192
-
-
-JSON: Final = "application/json"
-EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
-
-
-class Form(Enum):
-    """In which form a caller wants an answer."""
-
-    JSON = auto()
-    STREAM = auto()
-    STREAM_WITH_USAGE = auto()
 
 
 class AnswerStore(Protocol):
@@ -68,21 +55,21 @@ class Cache(PassingStage):
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
         policy = exchange.policy.cache
-        directives = _directives(exchange)
-        if policy.enabled and "no-store" not in directives and _may_be_cached(exchange, policy):
+        wishes = directives(exchange)
+        if policy.enabled and "no-store" not in wishes and is_shareable(exchange):
             self._follow_bounds(exchange)
-            key = cache_key(_partition(exchange, policy), _identity(exchange), exchange.parsed)
+            key = question_key(exchange)
             exchange.cache_key = key
             exchange.cache_status = CacheStatus.MISS
             exchange.wants_body = True
             exchange.wants_stream = exchange.parsed.stream
-            if "refresh" not in directives:
+            if "refresh" not in wishes:
                 stored = self._store.get(key)
                 if stored is not None:
                     hit = self._hit(exchange, key, stored)
                     if hit is not None:
                         return hit
-        if "only" in directives:
+        if "only" in wishes:
             return refuse(
                 504,
                 Reason.NOT_CACHED,
@@ -113,7 +100,7 @@ class Cache(PassingStage):
     def _hit(self, exchange: Exchange, key: bytes, stored: StoredAnswer) -> Answer | None:
         """Return the answer in the form that was asked for; None when it cannot be given so."""
         age = max(int(self._clock() - stored.stored_at), 0)
-        form = _form(exchange)
+        form = form_of(exchange)
         # Within a second, the answers to one question are one answer.
         place = (key, exchange.tier, form)
         last = self._last_hits.get(place)
@@ -121,14 +108,10 @@ class Cache(PassingStage):
             exchange.cache_status = CacheStatus.HIT
             exchange.backend = None
             return last[2]
-        body, content_type = stored.body, stored.content_type
-        if form is not Form.JSON:
-            try:
-                usage = form is Form.STREAM_WITH_USAGE
-                body = b"".join(replay(exchange.parsed.operation, stored.body, include_usage=usage))
-            except NotJoinable:
-                return None
-            content_type = EVENT_STREAM
+        try:
+            body, content_type = in_form(exchange, form, stored.body, stored.content_type)
+        except NotJoinable:
+            return None
         exchange.cache_status = CacheStatus.HIT
         exchange.backend = None
         answer = Answer(
@@ -157,47 +140,6 @@ class Cache(PassingStage):
         entries = _largest(snapshot.policies, "cache.memory_entries", CachePolicy().memory_entries)
         size = _largest(snapshot.policies, "cache.memory_bytes", CachePolicy().memory_bytes)
         self._store.resize(entries, size)
-
-
-def _directives(exchange: Exchange) -> frozenset[str]:
-    # Sent twice, a header is a list (RFC 9110, 5.3): each wish in it counts.
-    value = exchange.head.headers.get(names.CACHE)
-    return frozenset(wish.strip().lower() for wish in value.split(",")) if value else frozenset()
-
-
-def _form(exchange: Exchange) -> Form:
-    request = exchange.parsed
-    if not request.stream:
-        return Form.JSON
-    options = request.document.get("stream_options")
-    asked = isinstance(options, dict) and options.get("include_usage")
-    return Form.STREAM_WITH_USAGE if asked else Form.STREAM
-
-
-def _may_be_cached(exchange: Exchange, policy: CachePolicy) -> bool:
-    temperature = exchange.parsed.document.get("temperature")
-    return not (isinstance(temperature, int | float) and temperature > policy.max_temperature)
-
-
-def _partition(exchange: Exchange, policy: CachePolicy) -> str:
-    if policy.scope == "global":
-        return "global"
-    if policy.scope == "consumer" and exchange.consumer is not None:
-        return f"consumer:{exchange.consumer.name}"
-    return exchange.tenant
-
-
-def _identity(exchange: Exchange) -> str:
-    """What gave the answer: a version that is made again with another target is another one.
-
-    The query goes up as it came, and some providers take a key or a version of their API from it.
-    """
-    backend = exchange.backend
-    where = f"{backend.name}\0{backend.url}\0{exchange.head.query}" if backend is not None else ""
-    if exchange.model is None or exchange.version is None:
-        return f"?\0{exchange.asked_model}\0{where}"
-    version = exchange.version
-    return f"{exchange.model.name}\0{version.name}\0{version.upstream_model}\0{where}"
 
 
 def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:

@@ -26,6 +26,7 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
     TrailersResponse,
 )
 from envoy.type.v3.http_status_pb2 import HttpStatus
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.struct_pb2 import Value as StructValue
 
@@ -117,6 +118,14 @@ WANT_RESPONSE_BODY: Final[bytes] = ProcessingResponse(
     ),
 ).SerializeToString()
 """Reply to response headers: go on, and send the whole body."""
+
+# As long as `max_message_timeout` in envoy/bootstrap.yaml.
+PARKED_AT_MOST_S: Final = 3600
+
+MORE_TIME: Final[bytes] = ProcessingResponse(
+    override_message_timeout=Duration(seconds=PARKED_AT_MOST_S)
+).SerializeToString()
+"""Not a reply: the one to come may take long. Envoy heeds only the first of these before a reply."""
 
 WANT_RESPONSE_CHUNKS: Final[bytes] = ProcessingResponse(
     # What the caller gets may be shorter than what the provider sent.
@@ -286,7 +295,7 @@ def _serialise(message: ProcessingResponse) -> bytes:
 
 
 def _common(forward: Forward) -> CommonResponse:
-    pairs: list[tuple[str, str]] = [(names.ROUTE, forward.route)]
+    pairs: list[tuple[str, str]] = [(names.ROUTE, forward.route), *forward.add]
     if forward.path is not None:
         pairs.append((":path", forward.path))
     common = CommonResponse(clear_route_cache=True)

@@ -6,6 +6,7 @@ error, and Envoy then fails open or closed as it is told to.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest
@@ -65,6 +66,7 @@ class ExternalProcessor:
             # stream's end lets that pass.
             return
         exchange = pipeline.begin(codec.request_head(message.request_headers))
+        exchange.ask_for_time = partial(stream.write, codec.MORE_TIME)
         try:
             reply, goes_on = await self._on_request_headers(exchange, message)
             await stream.write(reply)

@@ -53,6 +53,22 @@ metadata: {{name: cached}}
 spec: {{aliases: [cached-alias], versions: [{{name: v1, backend: rude}}]}}
 ---
 kind: Model
+metadata: {{name: coalesced}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Model
+metadata: {{name: coalesced-and-cached}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Policy
+metadata: {{name: coalesced}}
+spec: {{target: {{models: [coalesced, coalesced-and-cached]}}, coalesce: {{enabled: true}}}}
+---
+kind: Policy
+metadata: {{name: coalesced-and-cached}}
+spec: {{target: {{models: [coalesced-and-cached]}}, cache: {{enabled: true}}}}
+---
+kind: Model
 metadata: {{name: cached-flaky}}
 spec: {{versions: [{{name: v1, backend: flaky}}]}}
 ---

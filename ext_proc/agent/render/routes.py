@@ -24,7 +24,7 @@ from ext_proc.agent.render.durations import seconds
 from ext_proc.agent.render.endpoint import endpoint_of
 from ext_proc.contract import headers, telemetry
 from ext_proc.contract.policies import RetryPolicy
-from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
+from ext_proc.contract.routes import ORIGIN_ROUTE, CallShape, RouteTerms, cluster_name, route_id, terms_in_use
 from ext_proc.contract.snapshot import Backend, Snapshot
 from ext_proc.openai.errors import ErrorType
 
@@ -66,7 +66,14 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
     host: Json = {
         "name": "api",
         "domains": ["*"],
-        "routes": [_trace(), *decided.values(), _unknown_route(), *_undecided(current), _outside()],
+        "routes": [
+            _trace(),
+            *decided.values(),
+            _origin(),
+            _unknown_route(),
+            *_undecided(current),
+            _outside(),
+        ],
         "typed_per_filter_config": {EXT_PROC: _processing("BUFFERED")},
     }
     return {
@@ -137,6 +144,24 @@ def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape) -
             "retry_policy": _retry(backend, terms, shape),
         },
         **_parsed(shape is not CallShape.RAW),
+    }
+
+
+def _origin() -> Json:
+    """Send a follower of a flight to the processor that has the stream; the stream's own limits end it."""
+    return {
+        "name": ORIGIN_ROUTE,
+        "match": {
+            "prefix": "/",
+            "headers": [{"name": headers.ROUTE, "string_match": {"exact": ORIGIN_ROUTE}}],
+        },
+        "route": {
+            "cluster_header": headers.ORIGIN,
+            "cluster_not_found_response_code": "SERVICE_UNAVAILABLE",
+            "timeout": "0s",
+            "idle_timeout": "0s",
+        },
+        **_parsed(True),
     }
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import orjson
+import structlog
 
+from ext_proc.continuation import CallFailed, Reply
 from ext_proc.contract.snapshot import Backend, Model, Snapshot, Version
 from ext_proc.exchange import Answer, Exchange, Forward, RequestHead
+from ext_proc.flights import Flights
 from ext_proc.openai.paths import PARSED, classify
 from ext_proc.openai.requests import parse_request
 from ext_proc.pipeline import Stage
 from ext_proc.snapshots import Loaded
+from ext_proc.wiring import Sharing
 
 CHAT = "/v1/chat/completions"
 
@@ -79,3 +84,14 @@ async def pass_through(stages: Sequence[Stage], opened: Exchange) -> Answer | Fo
         if decision is not None:
             return decision
     return None
+
+
+class NoCaller:
+    """Makes no calls."""
+
+    def call(self, exchange: Exchange) -> AbstractAsyncContextManager[Reply]:
+        """Fail at once."""
+        raise CallFailed("there is nobody to call")
+
+
+SHARING = Sharing(Flights(), NoCaller(), "outrigger_origin_0", structlog.get_logger())

@@ -33,7 +33,7 @@ from ext_proc.stores.memory import MemoryStore
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import MAX_MESSAGE_BYTES, ProcessorServer
 from ext_proc.wiring import stages
-from tests.unit.ext_proc.exchanges import HELLO, Counted, snapshot
+from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, snapshot
 
 ANSWER = orjson.dumps(
     {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
@@ -115,7 +115,7 @@ async def running(transport: Transport, first: PassingStage | None = None) -> As
     holder = SnapshotHolder()
     caching = PolicyLayer("p", settings={"cache.enabled": True})
     holder.replace(snapshot(policies=(caching,)))
-    real = stages(MemoryStore(100, 1_000_000, time.monotonic), Counted(), NoQuota(), 0)
+    real = stages(MemoryStore(100, 1_000_000, time.monotonic), Counted(), NoQuota(), 0, SHARING)
     pipeline = Pipeline((*([first] if first else []), *real), holder, Counted())
     with TemporaryDirectory(prefix="or-") as folder:
         socket = Path(folder) / "p.sock"

@@ -22,7 +22,7 @@ POLICY = "kind: Policy\nmetadata: {name: p}\nspec: %s"
     [
         ("{cache: {enabled: true, ttl: 1h}}", []),
         ("{}", []),
-        ("{coalesce: {enabled: true}}", ["spec.coalesce.enabled"]),
+        ("{coalesce: {enabled: true}}", []),
         ("{cache: {semantic: {enabled: true}}}", ["spec.cache.semantic.enabled"]),
         ("{batch: {mode: native, maxSize: 5}}", ["spec.batch.mode", "spec.batch.maxSize"]),
         (

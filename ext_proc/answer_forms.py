@@ -1,0 +1,42 @@
+"""One answer in the form that a caller asked for: JSON, or a stream with or without the usage."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+from ext_proc.exchange import Exchange
+from ext_proc.openai.chunks import replay
+
+JSON: Final = "application/json"
+EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
+
+
+class Form(Enum):
+    """In which form a caller wants an answer."""
+
+    JSON = auto()
+    STREAM = auto()
+    STREAM_WITH_USAGE = auto()
+
+
+def form_of(exchange: Exchange) -> Form:
+    """Return the form that the exchange's caller asked for."""
+    request = exchange.parsed
+    if not request.stream:
+        return Form.JSON
+    options = request.document.get("stream_options")
+    asked = isinstance(options, dict) and options.get("include_usage")
+    return Form.STREAM_WITH_USAGE if asked and not exchange.hides_usage else Form.STREAM
+
+
+def in_form(exchange: Exchange, form: Form, body: bytes, content_type: str) -> tuple[bytes, str]:
+    """Return body and content type of the JSON answer `body` in `form`.
+
+    Raises:
+        NotJoinable: it is to be a stream, and is no completion.
+    """
+    if form is Form.JSON:
+        return body, content_type
+    usage = form is Form.STREAM_WITH_USAGE
+    return b"".join(replay(exchange.parsed.operation, body, include_usage=usage)), EVENT_STREAM

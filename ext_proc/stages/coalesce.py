@@ -1,0 +1,164 @@
+"""Equal requests in flight share one upstream call.
+
+The first is the leader and goes up; the others wait for its answer, or follow its stream live, at the
+processor's own origin (`transport/origin.py`). When the leader fails, they go on alone; when it leaves, a
+call of the flight's own takes over (`continuation`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from ext_proc.answer_forms import JSON, Form, form_of, in_form
+from ext_proc.contract import headers as names
+from ext_proc.contract.routes import ORIGIN_ROUTE
+from ext_proc.exchange import (
+    Answer,
+    Answered,
+    CacheStatus,
+    Exchange,
+    Forward,
+    Reason,
+    describe,
+    stamps,
+)
+from ext_proc.flights import Flight, Flights, Landed, LiveStream
+from ext_proc.openai.chunks import NotJoinable
+from ext_proc.pipeline import PassingStage
+from ext_proc.question import directives, is_shareable, question_key
+
+# In which the origin is told what is wanted.
+WITH_USAGE: Final = "usage"
+PLAIN: Final = "plain"
+# A caller who wants a fresh answer, or leaves none behind, neither leads nor follows.
+_APART: Final = frozenset(("no-store", "refresh"))
+
+
+class Continuation(Protocol):
+    """Who carries a flight on when its leader has left."""
+
+    def take_over(self, flight: Flight) -> None:
+        """Call the provider for `flight` in the background, until it lands or nobody waits."""
+        ...
+
+
+class Coalesce(PassingStage):
+    """Opens flights and lets others join them.
+
+    Args:
+        flights: the open ones.
+        continuation: who carries a flight on without its leader.
+        origin: the cluster of this processor's origin.
+    """
+
+    name = "coalesce"
+    reasons = frozenset((Reason.SERVED_FROM_FLIGHT,))
+
+    def __init__(self, flights: Flights, continuation: Continuation, origin: str) -> None:
+        self._flights = flights
+        self._continuation = continuation
+        self._origin = origin
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Open a flight, or wait for the answer of the one that is open; None goes up by itself."""
+        policy = exchange.policy.coalesce
+        if not policy.enabled or not is_shareable(exchange) or not _APART.isdisjoint(directives(exchange)):
+            return None
+        key = exchange.cache_key or question_key(exchange)
+        flight = self._flights.find(key)
+        if flight is None:
+            self._lead(exchange, key)
+            return None
+        if len(flight) >= policy.max_followers:
+            return None
+        if exchange.parsed.stream and flight.live is not None:
+            return self._follow(exchange, flight)
+        await exchange.park()
+        landed = await self._flights.wait(flight)
+        return self._landed(exchange, landed) if landed is not None else None
+
+    def _lead(self, exchange: Exchange, key: bytes) -> None:
+        live = None
+        if exchange.parsed.stream:
+            live = LiveStream(exchange.parsed.operation, carries_usage=True)
+            exchange.wants_stream = True
+        exchange.wants_body = True
+        exchange.flight = self._flights.open(key, exchange, live).number
+
+    def _follow(self, exchange: Exchange, flight: Flight) -> Forward:
+        self._flights.expect(flight)
+        exchange.cache_status = CacheStatus.COALESCED
+        form = PLAIN if form_of(exchange) is Form.STREAM else WITH_USAGE
+        return Forward(
+            ORIGIN_ROUTE,
+            remove=names.CREDENTIALS,
+            add=((names.ORIGIN, self._origin), (names.FLIGHT, f"{flight.number}.{form}")),
+            metadata=describe(exchange),
+        )
+
+    def _landed(self, exchange: Exchange, landed: Landed) -> Answer | None:
+        try:
+            body, content_type = in_form(exchange, form_of(exchange), landed.body, landed.content_type)
+        except NotJoinable:
+            return None
+        exchange.cache_status = CacheStatus.COALESCED
+        model = exchange.model.name if exchange.model else exchange.asked_model
+        version = exchange.version.name if exchange.version else ""
+        told = ((names.BACKEND, landed.backend),) if landed.backend else ()
+        return Answer(
+            200,
+            body,
+            Reason.SERVED_FROM_FLIGHT,
+            (("content-type", content_type), *told, *stamps(model, version, CacheStatus.COALESCED)),
+            describe(exchange),
+        )
+
+    def _led(self, exchange: Exchange) -> Flight | None:
+        return self._flights.numbered(exchange.flight) if exchange.flight else None
+
+    def on_response_head(self, exchange: Exchange) -> None:
+        """Send everybody on alone when the leader got no 200."""
+        flight, response = self._led(exchange), exchange.response
+        if flight is not None and response is not None and response.status != 200:
+            self._flights.release(flight)
+
+    def on_unread(self, exchange: Exchange) -> None:
+        """Send everybody on alone when the leader's answer is none that we can read."""
+        flight = self._led(exchange)
+        if flight is not None:
+            self._flights.release(flight)
+
+    def on_chunk(self, exchange: Exchange, chunk: bytes, *, end: bool) -> None:
+        """Pass a part of the leader's stream on to those who follow it."""
+        flight = self._led(exchange)
+        if flight is not None and flight.live is not None:
+            flight.live.append(chunk)
+            if end:
+                flight.live.end(whole=True)
+
+    def on_response(self, exchange: Exchange, answered: Answered) -> None:
+        """Give everybody the leader's whole answer; one that is not whole sends them on alone."""
+        flight = self._led(exchange)
+        if flight is None:
+            return
+        if answered.head.status == 200 and answered.completion is not None and answered.completion.complete:
+            self._flights.land(flight, landed_from(exchange, answered))
+        else:
+            self._flights.release(flight)
+
+    def on_end(self, exchange: Exchange) -> None:
+        """Carry the flight on without its leader, if it is still open and anybody waits."""
+        flight = self._led(exchange)
+        if flight is None or flight.done:
+            return
+        if exchange.forwarded is None or not flight.waited_for or (flight.live and flight.live.ended):
+            self._flights.release(flight)
+        else:
+            self._continuation.take_over(flight)
+
+
+def landed_from(exchange: Exchange, answered: Answered) -> Landed:
+    """Return what a flight gives to all of the leader's answer."""
+    headers = answered.head.headers
+    content_type = JSON if exchange.recorded else headers.get("content-type", JSON)
+    return Landed(answered.body, content_type, headers.get(names.BACKEND, ""))
