@@ -5,6 +5,7 @@ Protocol: gRPC over HTTP/2. Nothing is known here of what is served.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,6 +71,12 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
             except Exception as error:
                 self._log.error("a call failed", error=type(error).__name__, exc_info=True)
                 await context.abort(grpc.StatusCode.INTERNAL, "the call failed; see the log")
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                # One of the service's own that came out: grpcio would leave the call open.
+                await context.abort(grpc.StatusCode.INTERNAL, "the call was given up")
 
         return behave
 
