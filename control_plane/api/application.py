@@ -74,7 +74,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     )
     app.router.route_class = GuardedRoute
     app.state.record_refusal = _recorder(parts)
-    metrics = ApiMetrics(parts.registry, parts.fleet, parts.series)
+    metrics = app.state.metrics = ApiMetrics(parts.registry, parts.fleet, parts.series)
     bodies = Bodies()
     add_problem_handlers(app)
     add_probe_routes(app, parts.registry, parts.fleet, metrics, min_ready_sidecars)

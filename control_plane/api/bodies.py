@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
 
@@ -25,6 +26,7 @@ MAX_FORM_BYTES: Final = 64 * 1024
 # Up to here parsing is quicker than a change of threads.
 _INLINE_BYTES: Final = 32 * 1024
 _PARSING_AT_ONCE: Final = 2
+_PLAIN: Final = re.compile(r"[A-Za-z]{1,32}")
 
 
 class Bodies:
@@ -91,12 +93,18 @@ def _validated(model: type[M], value: Any) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         errors = [
-            Problem("", ".".join(str(part) for part in item["loc"]), _message(item["type"], item["msg"]))
+            Problem("", _place(item["loc"]), _message(item["type"], item["msg"]))
             for item in error.errors(include_url=False, include_input=False, include_context=False)
         ]
         raise RefusedRequestError(
             422, "the body does not have the form that /docs describes; each error is in `errors`", errors
         ) from None
+
+
+def _place(path: tuple[str | int, ...]) -> str:
+    """Return where an error is; what is no name of ours is not repeated, it may be a pasted secret."""
+    parts = (str(part) if isinstance(part, int) or _PLAIN.fullmatch(part) else "?" for part in path)
+    return ".".join(parts)
 
 
 def _message(kind: str, message: str) -> str:

@@ -50,6 +50,6 @@ class Front:
         try:
             await self._app(inner, receive, sending)
         finally:
-            route = getattr(inner.get("route"), "path", UNMATCHED)
+            route = getattr(inner.get("route"), "path_format", UNMATCHED)
             shown = method if method in _METHODS else "other"
             self._observer.answered(shown, route, status, self._clock() - began)

@@ -9,6 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from control_plane.api.ports import DocumentBook, Fleet
 
@@ -52,6 +57,15 @@ class ApiMetrics:
     def render(self) -> bytes:
         """Return every series as text."""
         return generate_latest(self._registry)
+
+
+def metrics_application(metrics: ApiMetrics) -> ASGIApp:
+    """Return an application that answers `/metrics` to anybody: for a port that only Prometheus reaches."""
+
+    async def answer(_: Request) -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    return Starlette(routes=[Route("/metrics", answer)])
 
 
 class _State(Collector):

@@ -1,0 +1,82 @@
+"""The whole API, called as its description allows and as it does not: no 500, and answers as described."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Err
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    ignored_auth,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.contract.control_plane.api.papers import backend, consumer, model
+from tests.contract.control_plane.api.served import ADMIN, serve
+
+EXAMPLES = 10
+CHECKS = (
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    ignored_auth,
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return where an API is served that has a document of some kinds, from a loop of its own."""
+    folder: Path = tmp_path_factory.mktemp("api")
+    started, ending, found = Event(), Event(), []
+
+    async def run() -> None:
+        async with serve(folder, burst=10_000) as served, served.client() as client:
+            await client.post("/api/v1/apply", json=[backend(), model(), consumer()])
+            found.append(served.url)
+            started.set()
+            await asyncio.to_thread(ending.wait)
+
+    thread = Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    assert started.wait(30)
+    yield found[0]
+    ending.set()
+    thread.join(30)
+
+
+def test_no_call_breaks_it(url: str) -> None:
+    """Right and wrong bodies, parameters and headers for every operation."""
+    headers = {"Authorization": f"Bearer {ADMIN}"}
+    described = schemathesis.openapi.from_url(f"{url}/openapi.json", headers=headers)
+    count = 0
+    for found in described.get_all_operations():
+        assert not isinstance(found, Err), found
+        operation = found.ok()
+        count += 1
+
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            derandomize=True,
+            database=None,
+        )
+        @given(
+            case=operation.as_strategy(GenerationMode.POSITIVE)
+            | operation.as_strategy(GenerationMode.NEGATIVE)
+        )
+        def calls(case: Any) -> None:
+            case.call_and_validate(headers=headers, checks=list(CHECKS), timeout=30)
+
+        calls()
+    assert count > 40
