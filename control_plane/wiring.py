@@ -5,29 +5,49 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import structlog
 import uvicorn
+import uvloop
+from prometheus_client import Counter, Histogram
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp
+from structlog.typing import FilteringBoundLogger
 
-from control_plane.api.app import create_app
+from control_plane.api.application import Parts, create_application
+from control_plane.api.metrics import metrics_application
+from control_plane.api.ports import Surroundings
+from control_plane.auth.first_admin import ensure_admin
+from control_plane.auth.gate import Gate
+from control_plane.auth.sessions import Sessions
+from control_plane.auth.throttle import Throttle
+from control_plane.halting import Halting
+from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
 from control_plane.push.policy import Policy
 from control_plane.push.server import PushServer
+from control_plane.registry.registry import Registry
+from control_plane.registry.values import Head
 from control_plane.resources.compile import compile_snapshot
-from control_plane.resources.documents import load_documents
-from control_plane.settings import ControlPlaneSettings
+from control_plane.secrets.fernet import FernetSealer
+from control_plane.secrets.key_source import VARIABLE, key_source
+from control_plane.settings import ADMIN_TOKEN_LINE, ControlPlaneSettings
+from control_plane.startup import apply_at_start
+from control_plane.store.opening import store_for
+from ext_proc.contract.snapshot import Snapshot
 from ext_proc.telemetry.logs import configure_logging
 
-FIRST_REVISION = 1
 API_STOP_S = 2
+ACKNOWLEDGED_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class _ApiServer(uvicorn.Server):
@@ -44,45 +64,151 @@ def run_control_plane(settings: ControlPlaneSettings) -> None:
 
     Raises:
         InvalidDocumentsError: a file of `settings` is refused.
+        RegistryError: the database cannot be used.
         PushAddressError: the push address cannot be listened on.
         OSError: the API's address cannot be listened on.
     """
-    asyncio.run(_serve(settings))
-
-
-async def _serve(settings: ControlPlaneSettings) -> None:
     configure_logging("control-plane", settings.log_level)
-    log = structlog.get_logger("control-plane")
     stdin = sys.stdin.buffer.read() if Path("-") in settings.files else None
-    documents = load_documents(settings.files, stdin)
-    if settings.show_notices:
-        for notice in documents.notices:
-            log.warning("no effect yet", document=notice.document, field=notice.field, place=notice.place)
+    uvloop.run(_serve(settings, stdin, structlog.get_logger("control-plane")))
+
+
+async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: FilteringBoundLogger) -> None:
     loop = asyncio.get_running_loop()
+    registry = _registry(settings, log)
+    acknowledged = Histogram(
+        "outrigger_push_acknowledged_seconds",
+        "From a change to its being in force at a sidecar.",
+        buckets=ACKNOWLEDGED_BUCKETS_S,
+        registry=None,
+    )
+    halts = Counter("outrigger_revisions_halted", "Revisions that the data plane refused.", registry=None)
+    halting = Halting(registry.halt, log, on_halt=halts.inc)
     fleet = Fleet(
         clock=time.monotonic,
-        now=lambda: datetime.now(UTC),
+        now=_now,
         later=loop.call_later,
-        on_halt=lambda revision, reason: None,
+        on_halt=halting.halted,
         mark=os.urandom(32),
         log=log,
+        on_acknowledged=acknowledged.observe,
     )
-    fleet.publish(
-        Policy(FIRST_REVISION, lambda workload: compile_snapshot(documents, workload, FIRST_REVISION))
+    registry.subscribe(lambda head: fleet.publish(_policy(head)))
+    await registry.open()
+    try:
+        await apply_at_start(registry, settings, stdin, log)
+        made = await ensure_admin(registry, settings.admin_token, now=_now, entropy=secrets.token_bytes)
+        if made is not None:
+            # On stdout and nowhere else: whoever started this reads it once.
+            print(f"{ADMIN_TOKEN_LINE}{made}", flush=True)
+        gate = Gate(
+            registry,
+            given=settings.admin_token,
+            key=os.urandom(32),
+            throttle=Throttle(time.monotonic),
+            clock=time.monotonic,
+            now=_now,
+        )
+        await _listen_and_serve(settings, registry, fleet, gate, log=log, series=(acknowledged, halts))
+    finally:
+        await halting.close()
+        await registry.close()
+
+
+async def _listen_and_serve(
+    settings: ControlPlaneSettings,
+    registry: Registry,
+    fleet: Fleet,
+    gate: Gate,
+    *,
+    log: FilteringBoundLogger,
+    series: Iterable[Collector],
+) -> None:
+    parts = Parts(
+        registry,
+        fleet,
+        gate,
+        Sessions(time.monotonic, secrets.token_bytes),
+        Surroundings(_now, secrets.token_bytes),
+        log,
+        series=series,
+    )
+    app = create_application(
+        parts, version=version("outrigger-llm"), min_ready_sidecars=settings.min_ready_sidecars
+    )
+    push = PushServer(
+        fleet,
+        settings.push_address,
+        log,
+        tls=settings.push_tls,
+        admission=Admission(gate.may_join, log),
+    )
+    servers = [(_http_server(app), settings.api_port)]
+    if settings.metrics_port is not None:
+        servers.append((_http_server(metrics_application(app.state.metrics)), settings.metrics_port))
+
+    def stop() -> None:
+        for server, _ in servers:
+            server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    with contextlib.ExitStack() as listeners:
+        serving = [
+            server.serve(sockets=[listeners.enter_context(_listen(settings.api_host, port))])
+            for server, port in servers
+        ]
+        try:
+            await push.start()
+        except BaseException:
+            for unserved in serving:
+                unserved.close()
+            raise
+        log.info("serving", api=f"{settings.api_host}:{settings.api_port}", push=settings.push_address)
+        await asyncio.gather(*serving)
+    await push.stop()
+
+
+def _registry(settings: ControlPlaneSettings, log: FilteringBoundLogger) -> Registry:
+    keys = key_source(os.environ.get(VARIABLE), settings.data_dir, secrets.token_bytes)
+    return Registry(
+        store_for(settings.database, settings.data_dir),
+        FernetSealer(keys),
+        now=_now,
+        random_bytes=secrets.token_bytes,
+        log=log,
     )
 
-    app = create_app(fleet, version=version("outrigger-llm"), min_ready_sidecars=settings.min_ready_sidecars)
-    api = _ApiServer(
-        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=API_STOP_S)
+
+def _policy(head: Head) -> Policy:
+    def compile_for(workload: str) -> Snapshot:
+        return compile_snapshot(
+            head.documents,
+            workload,
+            head.revision,
+            consumer_keys=head.consumer_keys,
+            key_salt=head.key_salt,
+        )
+
+    return Policy(head.revision, compile_for, head.secrets)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _http_server(app: ASGIApp) -> _ApiServer:
+    return _ApiServer(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=API_STOP_S,
+        )
     )
-    push = PushServer(fleet, settings.push_address, log, tls=settings.push_tls)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, setattr, api, "should_exit", True)
-    with _listen(settings.api_host, settings.api_port) as listener:
-        await push.start()
-        log.info("serving", api=f"{settings.api_host}:{settings.api_port}", push=settings.push_address)
-        await api.serve(sockets=[listener])
-    await push.stop()
 
 
 def _listen(host: str, port: int) -> socket.socket:

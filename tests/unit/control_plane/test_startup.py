@@ -1,0 +1,87 @@
+"""What a start does with its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+
+from control_plane.registry.values import Actor, Applied, Head
+from control_plane.resources.documents import Documents
+from control_plane.resources.loading import RawDocument
+from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.settings import ControlPlaneSettings
+from control_plane.startup import apply_at_start
+
+DOCUMENTS = """
+kind: Backend
+metadata: {name: b}
+spec: {url: "http://127.0.0.1:1/v1"}
+---
+kind: Model
+metadata: {name: m}
+spec: {versions: [{name: v, backend: b}]}
+"""
+
+
+class Book:
+    """A registry that holds nothing, or something, and writes down what it is given."""
+
+    def __init__(self, *stored: tuple[str, str]) -> None:
+        self.head = Head(0, dict.fromkeys(stored), Documents(), {}, "", {})  # type: ignore[arg-type]
+        self.applied: list[tuple[list[str], str, str]] = []
+
+    async def apply(
+        self, raws: Sequence[RawDocument], actor: Actor, *, dry_run: bool = False, action: str = "apply"
+    ) -> Applied:
+        """Write it down."""
+        names = [f"{raw.value['kind']}/{raw.value['metadata']['name']}" for raw in raws]
+        self.applied.append((names, actor.name, action))
+        return Applied(1, (), ())
+
+
+def settings(tmp_path: Path, text: str = DOCUMENTS) -> ControlPlaneSettings:
+    """Return settings with one file."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    return ControlPlaneSettings("127.0.0.1", 0, "unix:/x", data_dir=tmp_path, files=(path,))
+
+
+async def start(book: Book, given: ControlPlaneSettings) -> None:
+    """Start."""
+    await apply_at_start(book, given, None, structlog.get_logger())
+
+
+async def test_files_are_applied_whatever_is_stored(tmp_path: Path) -> None:
+    """In the name of the files."""
+    for book in (Book(), Book(("Backend", "b"))):
+        await start(book, settings(tmp_path))
+        assert book.applied == [(["Backend/b", "Model/m"], "files", "start")]
+
+
+async def test_the_demo_is_applied_where_nothing_is(tmp_path: Path) -> None:
+    """Afterwards only its Backend, whose port may be another one, and only while that is there."""
+    demo = replace(settings(tmp_path), demo=True)
+    empty, used, emptied = Book(), Book(("Backend", "b"), ("Model", "m")), Book(("Model", "m"))
+    for book in (empty, used, emptied):
+        await start(book, demo)
+    assert [names for names, _, _ in empty.applied] == [["Backend/b", "Model/m"]]
+    assert [names for names, _, _ in used.applied] == [["Backend/b"]]
+    assert emptied.applied == []
+
+
+async def test_without_a_file_nothing_is_applied(tmp_path: Path) -> None:
+    """What is stored is in force as it is."""
+    book = Book()
+    await start(book, replace(settings(tmp_path), files=()))
+    assert book.applied == []
+
+
+async def test_a_bad_file_is_refused_with_its_place(tmp_path: Path) -> None:
+    """File and line, as offline."""
+    with pytest.raises(InvalidDocumentsError) as refused:
+        await start(Book(), settings(tmp_path, DOCUMENTS.replace("backend: b", "backend: nowhere")))
+    assert "policy.yaml:8" in refused.value.problems[0].place
