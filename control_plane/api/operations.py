@@ -25,7 +25,7 @@ _PROBLEMS: Final = {
     400: "The body cannot be read.",
     401: "No valid token.",
     403: "The token's role or scopes are too small.",
-    404: "It does not exist.",
+    404: "It does not exist, or is no name.",
     409: "It is in use; `errors` names by whom.",
     412: "The document is not in the state that `If-Match` or `If-None-Match` asks for.",
     413: "The body is too large.",
@@ -135,7 +135,8 @@ def _responses(operation: Operation) -> dict[int | str, dict[str, Any]]:
                 name: {"description": text, "schema": {"type": "string"}}
                 for name, text in answer.headers.items()
             }
-    for status in sorted({*_ALWAYS, *operation.problems}):
+    missing = (404,) if "{" in operation.path else ()
+    for status in sorted({*_ALWAYS, *missing, *operation.problems}):
         found[status] = {
             "description": _PROBLEMS[status],
             "content": {MEDIA_TYPE: {"schema": schema_ref("Problem")}},

@@ -1,0 +1,16 @@
+"""Sidecars as plain values."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the API looks at."""
+
+    id: str = "local"
+    workload: str = "default"
+    pushed: str = ""
+    acknowledged: str = ""
+    connected: bool = True
+    in_force: bool = False
+    nack: str | None = None
