@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
+from control_plane.push.editions import Edition, Editions
 from control_plane.push.parcels import Parcel, Parcels
 from control_plane.push.policy import Policy
 from control_plane.push.rollout import Candidate, Phase, Rollout, choose_wave
@@ -67,9 +68,7 @@ class Fleet:
         self._mark = mark
         self._log = log
         self._sidecars: dict[str, Sidecar] = {}
-        self._before: Parcels | None = None  # what stays in force while the current one is not out
-        self._current: Parcels | None = None
-        self._rollout = Rollout(0, (), 0.0)
+        self._editions = Editions()
         self._next: Policy | None = None
         self._refused: dict[str, Refusal] = {}  # contents that halted a revision
         self._alarm: Alarm | None = None
@@ -80,14 +79,14 @@ class Fleet:
 
     def __repr__(self) -> str:
         connected = sum(sidecar.connected for sidecar in self._sidecars.values())
-        return f"<Fleet {connected} connected of {len(self._sidecars)}, {self._rollout}>"
+        return f"<Fleet {connected} connected of {len(self._sidecars)}, {self._editions}>"
 
     # The policy.
 
     def publish(self, policy: Policy) -> None:
         """Bring `policy` into force. Of a burst the newest counts.
 
-        One with a lower revision than before is a way back that is taken at once.
+        One with a lower revision than the newest is a way back that is taken at once.
         """
         self._next, self._next_s = policy, self._clock()
         self._advance()
@@ -95,36 +94,38 @@ class Fleet:
     def _advance(self) -> None:
         """Go on as far as possible, and come back when the clock allows more."""
         now_s = self._clock()
-        self._rollout.tick(now_s)
+        newest = self._editions.newest
+        if newest is not None:
+            newest.rollout.tick(now_s)
         policy = self._next
         if policy is not None and now_s >= self._may_start_s(policy):
             self._next = None
             self._start(policy, now_s)
+            newest = self._editions.newest
         for sidecar in self._sidecars.values():
             if sidecar.connected and self._due(sidecar) is not None:
                 sidecar.wake()
-        due_s = self._may_start_s(self._next) if self._next is not None else self._rollout.deadline_s
+        due_s = newest.rollout.deadline_s if newest is not None else None
+        if self._next is not None:
+            due_s = self._may_start_s(self._next)
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = self._later(max(0.0, due_s - now_s), self._advance) if due_s is not None else None
 
     def _may_start_s(self, policy: Policy) -> float:
         """Return when `policy` may take over from the one on its way."""
-        if self._current is None or policy.revision < self._current.revision:
+        newest = self._editions.newest
+        if newest is None or policy.revision <= newest.revision:
             return 0.0
         # A wave is not cut short: with a change every few milliseconds none would ever come to its end.
-        return self._rollout.deadline_s or self._started_s + PAUSE_S
+        return newest.rollout.deadline_s or self._started_s + PAUSE_S
 
     def _start(self, policy: Policy, now_s: float) -> None:
-        parcels, before, back = Parcels(policy, self._mark), self._before, False
-        if self._current is not None:
-            back = policy.revision < self._current.revision
-            if self._rollout.phase is Phase.ALL:
-                before = self._current
-        if back:
-            if self._before is not None and self._before.revision == policy.revision:
-                parcels = self._before
-            before = None
+        newest = self._editions.newest
+        back = newest is not None and policy.revision <= newest.revision
+        if back and self._editions.go_back(policy.revision):
+            return
+        parcels = Parcels(policy, self._mark)
         connected = [sidecar for sidecar in self._sidecars.values() if sidecar.connected]
         try:
             wanted = [(sidecar, parcels.of(sidecar.identity.workload)) for sidecar in connected]
@@ -138,24 +139,23 @@ class Fleet:
             if sidecar.due(parcel):
                 candidate = Candidate(sidecar.identity.sidecar, sidecar.answered_s)
                 due.setdefault(parcel.content, []).append(candidate)
-        self._before, self._current = before, parcels
-        self._rollout = Rollout(policy.revision, () if back else choose_wave(due), now_s)
-        self._published_s, self._started_s = self._next_s, now_s
-        self._log.info("revision published", revision=policy.revision, first=len(self._rollout.wave))
+        contents = {parcel.content for _, parcel in wanted}
+        rollout = Rollout(policy.revision, () if back else choose_wave(due), now_s, contents)
+        self._editions.add(Edition(parcels, rollout, self._next_s), now_s)
+        self._started_s = now_s
+        self._log.info("revision published", revision=policy.revision, first=len(rollout.wave))
         for sidecar, parcel in wanted:
             if sidecar.holds == parcel.content:
-                self._rollout.accepted(sidecar.identity.sidecar, parcel.content, now_s)
-        earlier = next(
-            (self._refused[item.content] for _, item in wanted if item.content in self._refused), None
-        )
-        if earlier is not None:
-            self._rollout.halt(f"refused before, as {earlier.sent.version}: {earlier.reason}")
-            self._halted()
+                rollout.accepted(sidecar.identity.sidecar, parcel.content, now_s)
+        for content in contents:
+            if (earlier := self._refused.get(content)) is not None:
+                reason = f"refused before, as {earlier.sent.version}: {earlier.reason}"
+                self._halted(rollout, rollout.halt(reason))
 
-    def _halted(self) -> None:
-        rollout = self._rollout
-        self._log.error("revision halted", revision=rollout.revision, reason=rollout.reason)
-        self._on_halt(rollout.revision, rollout.reason)
+    def _halted(self, rollout: Rollout, halted: bool) -> None:
+        if halted:
+            self._log.error("revision halted", revision=rollout.revision, reason=rollout.reason)
+            self._on_halt(rollout.revision, rollout.reason)
 
     # The sidecars.
 
@@ -180,8 +180,11 @@ class Fleet:
         if not sidecar.connected:
             return
         sidecar.connected, sidecar.gone_s = False, self._clock()
-        if self._sidecars.get(sidecar.identity.sidecar) is sidecar:
-            self._moved(self._rollout.phase, self._rollout.gone(sidecar.identity.sidecar, sidecar.gone_s))
+        newest = self._editions.newest
+        if newest is not None and self._sidecars.get(sidecar.identity.sidecar) is sidecar:
+            before = newest.rollout.phase
+            if newest.rollout.gone(sidecar.identity.sidecar, sidecar.gone_s) is not before:
+                self._advance()
 
     def next_message(self, sidecar: Sidecar) -> bytes | None:
         """Return what `sidecar` is to be sent now, and count it as sent; None when it is up to date."""
@@ -190,34 +193,37 @@ class Fleet:
 
     def acknowledge(self, sidecar: Sidecar, version: str) -> None:
         """Take in that `version` is in force at `sidecar`."""
-        now_s, phase = self._clock(), self._rollout.phase
+        now_s = self._clock()
         again = sidecar.acknowledged == version
         sent = sidecar.accept(version, now_s)
-        if sent is None or again or self._current is None:
+        if sent is None or again:
             return
-        if sent.revision == self._current.revision:
-            self._on_acknowledged(now_s - self._published_s)
-        if sent.content == self._current.of(sidecar.identity.workload).content:
-            self._moved(phase, self._rollout.accepted(sidecar.identity.sidecar, sent.content, now_s))
+        moved = False
+        for edition in self._editions.with_content(sidecar.identity.workload, sent.content):
+            if edition.revision == sent.revision:
+                self._on_acknowledged(now_s - edition.published_s)
+            before = edition.rollout.phase
+            moved |= edition.rollout.accepted(sidecar.identity.sidecar, sent.content, now_s) is not before
+        if moved:
+            self._advance()
 
     def refuse(self, sidecar: Sidecar, version: str, reason: str) -> None:
         """Take in that `sidecar` refuses `version`."""
-        now_s, phase = self._clock(), self._rollout.phase
+        now_s, identity = self._clock(), sidecar.identity
         refusal = sidecar.refuse(version, reason, now_s)
-        self._log.warning(
-            "snapshot refused", sidecar=sidecar.identity.sidecar, version=version, reason=reason
-        )
-        if refusal is None or self._current is None:
+        self._log.warning("snapshot refused", sidecar=identity.sidecar, version=version, reason=reason)
+        if refusal is None:
             return
         content = refusal.sent.content
-        if content == self._current.of(sidecar.identity.workload).content:
-            after = self._rollout.refused(sidecar.identity.sidecar, content, reason, now_s)
-            if after is Phase.HALTED and phase is not Phase.HALTED:
+        for edition in self._editions.with_content(identity.workload, content):
+            before = edition.rollout.phase
+            after = edition.rollout.refused(identity.sidecar, content, reason, now_s)
+            if after is Phase.HALTED and before is not Phase.HALTED:
                 self._refused[content] = refusal
                 if len(self._refused) > MAX_REFUSED:
                     del self._refused[next(iter(self._refused))]
-            self._moved(phase, after)
-        sidecar.wake()
+                self._halted(edition.rollout, True)
+        self._advance()
 
     def told(self, sidecar: Sidecar, told: Told) -> None:
         """Take in what `sidecar` reports beside its answers."""
@@ -227,38 +233,18 @@ class Fleet:
         """Return every sidecar that is connected or not long gone."""
         return [self._view(sidecar) for sidecar in self._sidecars.values()]
 
-    def _moved(self, before: Phase, after: Phase) -> None:
-        if before is after:
-            return
-        if after is Phase.HALTED:
-            self._halted()
-        self._advance()
-
     def _due(self, sidecar: Sidecar) -> Parcel | None:
-        parcel = self._target(sidecar)
+        identity = sidecar.identity
+        parcel = self._editions.offered(identity.sidecar, identity.workload, self._refused)
         if parcel is None or sidecar.due(parcel):
             return parcel
         if sidecar.holds == parcel.content:
             sidecar.forgive(parcel.revision)
         return None
 
-    def _target(self, sidecar: Sidecar) -> Parcel | None:
-        """Return what `sidecar` is to hold now."""
-        workload = sidecar.identity.workload
-        if self._current is not None and self._rollout.reaches(sidecar.identity.sidecar):
-            parcel = self._current.of(workload)
-            if parcel.content not in self._refused:
-                return parcel
-        return self._before.of(workload) if self._before is not None else None
-
-    def _newest(self, sidecar: Sidecar) -> Parcel | None:
-        """Return what `sidecar` will be to hold when nothing more is refused."""
-        parcels = self._before if self._rollout.phase is Phase.HALTED else self._current
-        return parcels.of(sidecar.identity.workload) if parcels is not None else None
-
     def _view(self, sidecar: Sidecar) -> SidecarView:
         identity, refusal, told = sidecar.identity, sidecar.refusal, sidecar.told
-        newest = self._newest(sidecar)
+        newest = self._editions.hoped_for(identity.workload)
         holds_newest = newest is not None and sidecar.holds == newest.content
         pushed, acknowledged = sidecar.pushed, sidecar.acknowledged
         if newest is not None and holds_newest:

@@ -67,9 +67,12 @@ class Rollout:
         revision: which one it is.
         wave: who is given it first; with nobody in it, all are at once.
         now_s: the clock.
+        contents: what it brings to sidecars that are connected now.
     """
 
-    def __init__(self, revision: int, wave: Collection[str], now_s: float) -> None:
+    def __init__(
+        self, revision: int, wave: Collection[str], now_s: float, contents: Collection[str] = ()
+    ) -> None:
         self.revision = revision
         self.wave = frozenset(wave)
         self.phase = Phase.WAVE if wave else Phase.ALL
@@ -77,7 +80,7 @@ class Rollout:
         self._waiting = set(wave)
         self._deadline_s = now_s + WAVE_LIMIT_S
         self._released_s = now_s
-        self._answers: dict[str, _Answers] = {}
+        self._answers: dict[str, _Answers] = {content: _Answers() for content in contents}
 
     def __repr__(self) -> str:
         return f"<Rollout r{self.revision} {self.phase} waiting for {len(self._waiting)}>"
@@ -90,6 +93,13 @@ class Rollout:
     def reaches(self, sidecar: str) -> bool:
         """Return whether `sidecar` is to hold this revision now."""
         return self.phase is Phase.ALL or (self.phase is Phase.WAVE and sidecar in self.wave)
+
+    def is_settled(self, now_s: float) -> bool:
+        """Return whether it will stay: somebody serves each content, or the time of judgement is over."""
+        if self.phase is not Phase.ALL:
+            return False
+        served = all(answers.accepted for answers in self._answers.values())
+        return served or now_s >= self._released_s + JUDGED_S
 
     def accepted(self, sidecar: str, content: str, now_s: float) -> Phase:
         """Take in that `sidecar` holds `content`."""
@@ -115,10 +125,12 @@ class Rollout:
             self._release(now_s)
         return self.phase
 
-    def halt(self, reason: str) -> None:
-        """Give it to nobody any more; the first reason stays."""
-        if self.phase is not Phase.HALTED:
+    def halt(self, reason: str) -> bool:
+        """Give it to nobody any more; the first reason stays. Return whether this was news."""
+        news = self.phase is not Phase.HALTED
+        if news:
             self.phase, self.reason = Phase.HALTED, reason
+        return news
 
     def _outnumbered(self, answers: _Answers, now_s: float) -> bool:
         judged = not answers.accepted or now_s < self._released_s + JUDGED_S

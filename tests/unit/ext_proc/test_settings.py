@@ -46,6 +46,7 @@ def test_sockets_must_fit() -> None:
         ["processor"],
         ["envoy", "--run-dir", "/r", "--workers", "0"],
         ["envoy", "--run-dir", "/r", "--proxy-address", "here"],
+        ["agent", "--run-dir", "/r", "--data-dir", "/d", "--control-plane", "h:1", "--label", "no-value"],
     ],
 )
 def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
@@ -65,6 +66,13 @@ def test_unusable_setting_ends_with_1(capsys: pytest.CaptureFixture[str]) -> Non
     """What cannot be used is one sentence on stderr."""
     assert main(["bootstrap", "--run-dir", "/" + "x" * 100]) == 1
     assert "shorter --run-dir" in capsys.readouterr().err
+
+
+def test_half_a_client_certificate_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A certificate without its key, or the other way round, is a slip."""
+    agent = ["agent", "--run-dir", "/r", "--data-dir", "/d", "--control-plane", "h:1"]
+    assert main([*agent, "--client-cert", "c.pem"]) == 1
+    assert "--client-key" in capsys.readouterr().err
 
 
 def test_every_command_has_help() -> None:

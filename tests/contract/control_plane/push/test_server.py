@@ -3,94 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 import pytest
 import structlog
-import trustme
 
 from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
-from control_plane.push.listening import PushAddressError
 from control_plane.push.server import PushServer
 from control_plane.push.views import EnvoyState, SidecarView
-from control_plane.settings import PushTls
-from ext_proc.agent.dial import ControlPlaneDial
-from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract import push_pb2
 from ext_proc.contract.snapshot import Backend, decode
-from ext_proc.push_client import CHANNEL_OPTIONS
-from ext_proc.settings import Joining
+from tests.contract.control_plane.push.conversation import Sidecar
 from tests.unit.control_plane.push.scenes import policy
 
-
-class Sidecar:
-    """A subscriber whose lines the test speaks."""
-
-    def __init__(self, channel: grpc.aio.Channel, metadata: tuple[tuple[str, str], ...] = ()) -> None:
-        stub = push_pb2_grpc.PolicyPushStub(channel)  # type: ignore[no-untyped-call]
-        self._call = stub.Connect(metadata=metadata)
-
-    async def hello(self, name: str, workload: str = "web") -> None:
-        """Say who is there."""
-        hello = push_pb2.Hello(subscriber_id=name, workload=workload)
-        await self._call.write(push_pb2.Report(hello=hello))
-
-    async def receive(self) -> push_pb2.Snapshot:
-        """Return the next snapshot."""
-        return await asyncio.wait_for(self._call.read(), 5)
-
-    async def ack(self, version: str) -> None:
-        """Say that `version` is in force."""
-        await self._call.write(push_pb2.Report(ack=push_pb2.Ack(version=version, oldest_in_use=version)))
-
-    async def nack(self, version: str, reason: str) -> None:
-        """Refuse `version`."""
-        await self._call.write(push_pb2.Report(nack=push_pb2.Nack(version=version, reason=reason)))
-
-    async def say(self, report: push_pb2.Report) -> None:
-        """Send any report."""
-        await self._call.write(report)
-
-    async def details(self) -> str:
-        """Return what the server said when it ended the stream."""
-        return str(await asyncio.wait_for(self._call.details(), 5))
-
-    def leave(self) -> None:
-        """Go without a word."""
-        self._call.cancel()
-
-    async def code(self) -> grpc.StatusCode:
-        """Return how the server ended the stream."""
-        return await asyncio.wait_for(self._call.code(), 5)
-
-
 Connect = Callable[[], Sidecar]
-
-
-@pytest.fixture
-async def halted() -> list[tuple[int, str]]:
-    """Return the list of revisions that are halted."""
-    return []
-
-
-@pytest.fixture
-async def fleet(halted: list[tuple[int, str]]) -> Fleet:
-    """Return a fleet with revision 1 in force."""
-    found = Fleet(
-        clock=time.monotonic,
-        now=lambda: datetime.now(UTC),
-        later=asyncio.get_running_loop().call_later,
-        on_halt=lambda revision, reason: halted.append((revision, reason)),
-        mark=os.urandom(8),
-        log=structlog.get_logger(),
-    )
-    found.publish(policy(1, "1"))
-    return found
 
 
 @pytest.fixture
@@ -237,24 +166,6 @@ async def test_what_is_no_message_ends_that_stream_only(tmp_path: Path, fleet: F
     await server.stop()
 
 
-async def test_an_address_in_use_is_told_in_a_sentence(fleet: Fleet) -> None:
-    """The message says which option to change."""
-    first = PushServer(fleet, "127.0.0.1:0", structlog.get_logger())
-    await first.start()
-    second = PushServer(fleet, f"127.0.0.1:{first.port}", structlog.get_logger())
-    with pytest.raises(PushAddressError, match="--push-address"):
-        await second.start()
-    await first.stop()
-
-
-async def test_a_dead_predecessors_socket_is_no_obstacle(fleet: Fleet, tmp_path: Path) -> None:
-    """After kill -9 the socket file is still there."""
-    (tmp_path / "push.sock").touch()
-    server = PushServer(fleet, f"unix:{tmp_path / 'push.sock'}", structlog.get_logger())
-    await server.start()
-    await server.stop()
-
-
 class Tokens:
     """Who may join: the tokens in `good`. `broken` makes every question fail."""
 
@@ -331,78 +242,3 @@ async def test_when_tokens_cannot_be_checked_nobody_comes_in_or_is_cut(
         assert await outside.code() is grpc.StatusCode.UNAVAILABLE
         await asyncio.sleep(0.15)  # several looks at the tokens in use
         assert view(fleet, "inside").connected
-
-
-class Certificates:
-    """A certificate of the server and one of a sidecar, of two authorities, as files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.client_authority = trustme.CA()
-        self.client_authority.cert_pem.write_to_path(folder / "client-ca.pem")
-        client = self.client_authority.issue_cert("sidecar")
-        client.private_key_pem.write_to_path(folder / "client.key")
-        client.cert_chain_pems[0].write_to_path(folder / "client.pem")
-        self.renew()
-
-    def renew(self) -> None:
-        """Replace the server's certificate by one of another authority."""
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(self.folder / "ca.pem")
-        server = authority.issue_cert("localhost")
-        server.private_key_pem.write_to_path(self.folder / "server.key")
-        server.cert_chain_pems[0].write_to_path(self.folder / "server.pem")
-
-    def tls(self, *, mutual: bool = True) -> PushTls:
-        """Return the server's settings."""
-        client_ca = self.folder / "client-ca.pem" if mutual else None
-        return PushTls(self.folder / "server.pem", self.folder / "server.key", client_ca)
-
-    def joining(self, *, mutual: bool = True) -> Joining:
-        """Return a sidecar's settings."""
-        certificate = (self.folder / "client.pem", self.folder / "client.key") if mutual else (None, None)
-        return Joining(self.folder / "ca.pem", *certificate)
-
-
-async def joined(port: int, joining: Joining) -> grpc.StatusCode | None:
-    """Connect as an agent does; return None when a snapshot comes, else how the stream ended."""
-    dial = ControlPlaneDial(f"localhost:{port}", joining, {}, structlog.get_logger())
-    async with dial.channel(CHANNEL_OPTIONS) as channel:
-        sidecar = Sidecar(channel, dial.metadata())
-        try:
-            await sidecar.hello("a")
-            await sidecar.receive()
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            return await sidecar.code()
-        return None
-
-
-async def test_the_stream_is_secured_both_ways(fleet: Fleet, tmp_path: Path) -> None:
-    """A sidecar without a certificate, or in clear, does not come in."""
-    files = Certificates(tmp_path)
-    server = PushServer(fleet, "127.0.0.1:0", structlog.get_logger(), tls=files.tls())
-    await server.start()
-    assert await joined(server.port, files.joining()) is None
-    assert await joined(server.port, files.joining(mutual=False)) is grpc.StatusCode.UNAVAILABLE
-    assert await joined(server.port, Joining()) is grpc.StatusCode.UNAVAILABLE
-    await server.stop()
-
-
-async def test_a_renewed_certificate_is_served_to_the_next_connection(fleet: Fleet, tmp_path: Path) -> None:
-    """Neither side starts anew; files that are gone for a moment change nothing."""
-    files = Certificates(tmp_path)
-    server = PushServer(fleet, "127.0.0.1:0", structlog.get_logger(), tls=files.tls(mutual=False))
-    await server.start()
-    files.renew()
-    assert await joined(server.port, files.joining(mutual=False)) is None
-    (tmp_path / "server.pem").rename(tmp_path / "away.pem")
-    assert await joined(server.port, files.joining(mutual=False)) is None
-    await server.stop()
-
-
-async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(fleet: Fleet, tmp_path: Path) -> None:
-    """The message names the file and the options."""
-    tls = PushTls(tmp_path / "none.pem", tmp_path / "none.key")
-    server = PushServer(fleet, "127.0.0.1:0", structlog.get_logger(), tls=tls)
-    with pytest.raises(PushAddressError, match=r"none\.key.*--push-cert"):
-        await server.start()

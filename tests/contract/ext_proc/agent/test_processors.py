@@ -78,16 +78,29 @@ async def test_held_versions_follow_the_reports(tmp_path: Path) -> None:
         assert service.held() == set()
 
 
-async def test_refusal_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    """A processor that refuses a snapshot counts as done with it, and keeps holding the one before."""
+async def test_a_refusal_is_told_at_once(tmp_path: Path) -> None:
+    """Nobody waits for the others; whoever refuses keeps holding the one before, and takes the next."""
     async with serving(tmp_path) as (service, channel, _):
         service.publish(Snapshot("2"))
         stream = await hello(channel, in_force="1")
         assert await next_version(stream) == "2"
         waiting = asyncio.create_task(service.taken("2"))
+        await hello(channel, in_force="1")
         await stream.write(push_pb2.Report(nack=push_pb2.Nack(version="2", reason="cannot")))
-        await asyncio.wait_for(waiting, 5)
+        assert await asyncio.wait_for(waiting, 5) == "p: cannot"
         assert service.held() == {"1"}
+        service.publish(Snapshot("3"))
+        assert await next_version(stream) == "3"
+
+
+async def test_what_is_withdrawn_is_pushed_to_nobody(tmp_path: Path) -> None:
+    """Not to a processor that comes later either."""
+    async with serving(tmp_path) as (service, channel, _):
+        service.publish(Snapshot("1"))
+        service.withdraw()
+        stream = await hello(channel)
+        service.publish(Snapshot("2"))
+        assert await next_version(stream) == "2"
 
 
 async def test_stranger_is_refused(tmp_path: Path) -> None:

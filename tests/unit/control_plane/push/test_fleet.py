@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from control_plane.push.policy import Policy
 from ext_proc.contract.snapshot import Snapshot, decode
@@ -387,3 +391,95 @@ def test_sidecars_long_gone_are_forgotten(scene: Scene) -> None:
     scene.actor("new")
     assert [view.id for view in scene.fleet.sidecars()] == ["stays", "new"]
     assert isinstance(stays, Actor)
+
+
+NAMES = "abcdef"
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.sampled_from(["good-1", "good-2", "bad-1", "bad-2"])),
+        st.tuples(st.just("move"), st.sampled_from([0.01, 0.06, 0.31])),
+        st.tuples(st.sampled_from(["read", "answer", "leave", "join"]), st.sampled_from(NAMES)),
+    ),
+    max_size=60,
+)
+
+
+class Crowd:
+    """Sidecars of two workloads that refuse what is bad, and remember what they were sent and hold."""
+
+    def __init__(self) -> None:
+        self.scene = Scene()
+        self.actors: dict[str, Actor] = {}
+        self.unanswered: dict[str, list[tuple[str, str]]] = {name: [] for name in NAMES}
+        self.holds: dict[str, str] = {}
+        self.refused: dict[str, set[str]] = {name: set() for name in NAMES}
+        self.revision = 0
+
+    def publish(self, text: str) -> None:
+        """Publish a revision that is bad for the one workload only."""
+        self.revision += 1
+        other = text.replace("bad", "good")
+        self.scene.fleet.publish(policy(self.revision, text, of={"shop": other}))
+
+    def join(self, name: str) -> None:
+        """Connect, also again; what was on its way is lost."""
+        self.actors[name] = self.scene.actor(name, "shop" if name in "ab" else "web")
+        self.unanswered[name] = []
+
+    def leave(self, name: str) -> None:
+        """Go."""
+        if name in self.actors:
+            self.actors.pop(name).leave()
+
+    def read(self, name: str) -> None:
+        """Receive what there is; it must be nothing that was refused before."""
+        if name in self.actors and (message := self.actors[name].receive()) is not None:
+            text = decode(message.content).backends["b"].url.rpartition("/")[2]
+            assert text not in self.refused[name]
+            self.unanswered[name].append((message.version, text))
+
+    def answer(self, name: str) -> None:
+        """Answer the oldest message."""
+        if name in self.actors and self.unanswered[name]:
+            version, text = self.unanswered[name].pop(0)
+            sidecar = self.actors[name].sidecar
+            if text.startswith("bad"):
+                self.refused[name].add(text)
+                self.scene.fleet.refuse(sidecar, version, "bad")
+            else:
+                self.holds[name] = text
+                self.scene.fleet.acknowledge(sidecar, version)
+
+    def settle(self) -> None:
+        """Let everybody work off everything."""
+        for _ in range(6):
+            self.scene.alarms.move(0.4)
+            for name in NAMES:
+                self.read(name)
+                while self.unanswered[name]:
+                    self.answer(name)
+
+
+@given(steps)
+@settings(deadline=None)
+def test_in_any_order_all_end_up_with_the_same_good_revision(happened: list[tuple[str, Any]]) -> None:
+    """Nothing refused is sent again, each halt is told once, nobody is left behind or holds what is bad."""
+    crowd = Crowd()
+    for name in NAMES[:4]:
+        crowd.join(name)
+    crowd.publish("good-0")
+    crowd.settle()
+    for kind, what in happened:
+        if kind == "move":
+            crowd.scene.alarms.move(what)
+        else:
+            getattr(crowd, kind)(what)
+    crowd.settle()
+    revisions = [revision for revision, _ in crowd.scene.halted]
+    assert len(revisions) == len(set(revisions))
+    views = [view for view in crowd.scene.fleet.sidecars() if view.connected]
+    assert all((view.in_force and view.acknowledged == view.pushed) or view.nack for view in views)
+    assert len({view.acknowledged for view in views if view.in_force and view.workload == "web"}) <= 1
+    assert not any(text.startswith("bad") for text in crowd.holds.values())
+    assert len({crowd.holds[view.id] for view in views if view.id in crowd.holds}) <= 1
+    assert all(view.in_force for view in views)

@@ -91,6 +91,19 @@ def test_the_first_and_only_sidecar_halts_what_it_refuses_however_late() -> None
     assert rollout.refused("only", C, "no", 1000.0) is Phase.HALTED
 
 
+def test_it_is_settled_when_somebody_serves_each_content() -> None:
+    """Or when the time of judgement is over; never before it is out, never once halted."""
+    rollout = Rollout(1, {"a"}, 0.0, ["one", "two"])
+    assert not rollout.is_settled(JUDGED_S * 2)
+    rollout.accepted("a", "one", 0.1)
+    assert (rollout.is_settled(0.2), rollout.is_settled(0.1 + JUDGED_S)) == (False, True)
+    rollout.accepted("b", "two", 0.2)
+    assert rollout.is_settled(0.2)
+    assert rollout.halt("no")
+    assert not rollout.halt("again")
+    assert not rollout.is_settled(0.2)
+
+
 events = st.lists(
     st.tuples(
         st.sampled_from(["accepted", "refused", "gone", "tick"]),

@@ -78,3 +78,27 @@ def test_authorities_are_the_named_file_or_the_first_usual_one(tmp_path: Path) -
     assert read_authorities(None, [tmp_path / "none", usual]) == b"usual"
     with pytest.raises(FileNotFoundError):
         read_authorities(None, [])
+
+
+def test_a_pushed_secret_beats_a_mounted_one(tmp_path: Path) -> None:
+    """And is gone when the next push does not bring it; what was held before is given back."""
+    (tmp_path / "openai").mkdir()
+    (tmp_path / "openai" / "key").write_text("mounted")
+    resolver, log = credentials(tmp_path)
+    reference = CredentialRef("secret", "openai", "key")
+    pushed = {("openai", "key"): b" pushed\n"}
+    assert resolver.replace(pushed) == {}
+    assert resolver.resolve([reference]) == {reference: "pushed"}
+    assert resolver.replace({}) is pushed
+    assert resolver.resolve([reference]) == {reference: "mounted"}
+    assert log.calls == []
+
+
+@pytest.mark.parametrize("value", [b"", b"sk-\xff\xfe", b"sk-a\r\nx: 1"])
+def test_a_pushed_secret_that_no_header_can_hold_is_none(tmp_path: Path, value: bytes) -> None:
+    """It is told by its name."""
+    resolver, log = credentials(tmp_path)
+    resolver.replace({("openai", "key"): value})
+    assert resolver.resolve([CredentialRef("secret", "openai", "key")]) == {}
+    assert "the Secret openai, key key" in repr(log.calls)
+    assert "sk-" not in repr(log.calls)

@@ -1,0 +1,116 @@
+"""How each version of each Model does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext_proc.agent.statistics import BUCKET_GROWTH, VersionCounts, bucket
+from ext_proc.contract import push_pb2
+from ext_proc.contract.snapshot import Model, Snapshot, Version
+from ext_proc.telemetry.record import RequestRecord
+
+
+def policy(*versions: str) -> Snapshot:
+    """Return a policy with a Model `m` of these versions."""
+    return Snapshot("1", models={"m": Model("m", tuple(Version(name, "b", "u") for name in versions))})
+
+
+def record(**fields: Any) -> RequestRecord:
+    """Return a call of `m`, version `v`, that went well."""
+    defaults: dict[str, Any] = {
+        "started_ns": 0, "duration_s": 0.5, "status": 200, "attempts": 1, "model": "m", "version": "v",
+    }  # fmt: skip
+    return RequestRecord(**{**defaults, **fields})
+
+
+def counted(*records: RequestRecord) -> push_pb2.VersionStatistics:
+    """Return what is counted of version `v`."""
+    counts = VersionCounts("e")
+    counts.use(policy("v"))
+    for item in records:
+        counts.record(item)
+    (found,) = counts.report().versions
+    return found
+
+
+@given(st.floats(0.001, 3600))
+def test_a_bucket_holds_what_is_between_its_bounds(seconds: float) -> None:
+    """Neighbouring bounds differ by 10 %."""
+    index = bucket(seconds)
+    milliseconds = seconds * 1000
+    assert BUCKET_GROWTH ** (index - 1) < milliseconds * (1 + 1e-9)
+    assert milliseconds <= BUCKET_GROWTH**index * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001])
+def test_what_is_shorter_than_a_millisecond_is_one(seconds: float) -> None:
+    """Finer than that nobody asks."""
+    assert bucket(seconds) == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"),
+    [
+        ({"status": 500}, "errors"),
+        ({"status": 504}, "errors"),
+        ({"status": 200, "aborted": True, "failure": "upstream-remote-reset"}, "errors"),
+        ({"status": 429}, "throttled"),
+        ({"status": 400}, "refused"),
+        ({"status": 200, "aborted": True, "failure": "downstream-connection-termination"}, "abandoned"),
+        ({"status": 0, "aborted": True, "failure": "downstream-remote-reset"}, "abandoned"),
+    ],
+)
+def test_each_end_is_counted_for_what_it_is(fields: dict[str, Any], number: str) -> None:
+    """And its time is not: it would flatter or blame the version."""
+    found = counted(record(**fields))
+    assert found.calls == 1
+    numbers = {name: getattr(found, name) for name in ("errors", "throttled", "refused", "abandoned")}
+    assert numbers == {**dict.fromkeys(numbers, 0), number: 1}
+    assert not found.duration
+
+
+def test_times_and_tokens_of_successes_are_counted() -> None:
+    """Time to the first byte of streams only."""
+    found = counted(
+        record(input_tokens=3, output_tokens=4, first_byte_s=0.1),
+        record(stream=True, first_byte_s=0.2, input_tokens=1),
+    )
+    assert (found.calls, found.input_tokens, found.output_tokens) == (2, 4, 4)
+    assert dict(found.duration) == {bucket(0.5): 2}
+    assert dict(found.first_byte) == {bucket(0.2): 1}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"attempts": 0}, {"model": ""}, {"version": "w"}, {"model": "other"}], ids=repr
+)
+def test_what_says_nothing_of_a_version_is_left_out(fields: dict[str, Any]) -> None:
+    """Hits and answers of our own, other paths, names that no policy has."""
+    counts = VersionCounts("e")
+    counts.use(policy("v"))
+    counts.record(record(**fields))
+    assert not counts.report().versions
+
+
+def test_versions_that_are_gone_are_forgotten() -> None:
+    """So that names do not pile up; the others count on."""
+    counts = VersionCounts("e")
+    counts.use(policy("v", "w"))
+    for version in "vw":
+        counts.record(record(version=version))
+    counts.use(policy("w", "x"))
+    counts.record(record(version="w"))
+    assert [(item.version, item.calls) for item in counts.report().versions] == [("w", 2)]
+    assert counts.report().epoch == "e"
+
+
+def test_news_is_what_changed() -> None:
+    """Told once; the report has it whenever asked."""
+    counts = VersionCounts("e")
+    counts.use(policy("v"))
+    counts.record(record())
+    assert counts.news() == counts.report()
+    assert counts.news() is None
