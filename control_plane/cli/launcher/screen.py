@@ -29,6 +29,7 @@ def log_writer(descriptor: int) -> Iterator[Callable[[str], None]]:
     in one would hold its lock when the interpreter ends.
     """
     lines: queue.Queue[str | None] = queue.Queue(MAX_QUEUED)
+    abandoned = threading.Event()
     dropped = 0
 
     def write(line: str) -> None:
@@ -42,7 +43,7 @@ def log_writer(descriptor: int) -> Iterator[Callable[[str], None]]:
             dropped += 1
 
     def drain() -> None:
-        while (line := lines.get()) is not None:
+        while (line := lines.get()) is not None and not abandoned.is_set():
             left = f"{line}\n".encode(errors="replace")
             with contextlib.suppress(OSError):  # the terminal is gone; the mesh goes on
                 while left:
@@ -56,6 +57,8 @@ def log_writer(descriptor: int) -> Iterator[Callable[[str], None]]:
         with contextlib.suppress(queue.Full):
             lines.put_nowait(None)
         thread.join(FLUSH_S)
+        # One that hangs in a write is not to go on with the rest if it ever comes back.
+        abandoned.set()
 
 
 def warn(sentences: Sequence[str]) -> None:

@@ -38,13 +38,13 @@ def test_a_halted_revision_is_settled() -> None:
     assert standing([BEHIND], {"state": "halted", "reason": "no"}).settled
 
 
-def waited(stub: Stub, *steps: list[dict[str, Any]], **revision: str) -> None:
+def waited(stub: Stub, *steps: list[dict[str, Any]], timeout_s: float = 20, **revision: str) -> None:
     """Wait for revision 7 while the sidecars are as `steps` say, one after the other."""
     for items in steps:
         stub.answer("GET /api/v1/sidecars", {"items": items})
     stub.answer("GET /api/v1/revisions", {"items": [{"revision": 7, **revision}]})
     with Client(stub.url) as client:
-        wait_in_force(client, 7, 0.5)
+        wait_in_force(client, 7, timeout_s)
 
 
 def test_it_waits_until_all_serve_it(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,4 +70,4 @@ def test_a_refusal_fails_when_the_others_are_done(stub: Stub) -> None:
 def test_the_time_is_bounded(stub: Stub) -> None:
     """What is missing can be looked up."""
     with pytest.raises(CommandFailed, match=r"after 0\.5 s; see which with outrigger status"):
-        waited(stub, [BEHIND])
+        waited(stub, [BEHIND], timeout_s=0.5)

@@ -2,6 +2,7 @@
 
 import io
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,5 +99,8 @@ def test_a_reader_that_stopped_does_not_stop_the_writer() -> None:
     with log_writer(writing) as write:
         for _ in range(30_000):
             write("x" * 100)
+    (thread,) = (one for one in threading.enumerate() if one.name == "log")
     os.close(reading)  # frees the thread, which holds a line that nobody took
+    thread.join(10)
+    assert not thread.is_alive(), "it would write into whatever is opened as this descriptor next"
     os.close(writing)
