@@ -29,6 +29,7 @@ from control_plane.api.reference import add_reference_routes
 from control_plane.api.revisions import add_revision_routes
 from control_plane.api.secrets import add_secret_routes
 from control_plane.api.tokens import add_token_routes
+from control_plane.api.wrong_tokens import TellingGate
 from control_plane.registry.errors import StorageFullError, StoreUnavailableError
 from control_plane.registry.values import Actor
 
@@ -47,7 +48,7 @@ class Parts:
         gate: tells who shows a token.
         sessions: the browsers that are logged in.
         surroundings: time of day and randomness.
-        log: where a refusal that the audit cannot take is written.
+        log: where wrong tokens are told, and refusals that the audit cannot take.
         series: metrics of others that `/metrics` shows too.
         clock: a monotonic clock, in seconds.
     """
@@ -76,6 +77,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     app.state.record_refusal = _recorder(parts)
     metrics = app.state.metrics = ApiMetrics(parts.registry, parts.fleet, parts.series)
     bodies = Bodies()
+    gate = TellingGate(parts.gate, parts.log, parts.clock)
     add_problem_handlers(app)
     add_probe_routes(app, parts.registry, parts.fleet, metrics, min_ready_sidecars)
     add_apply_route(app, parts.registry, bodies)
@@ -86,10 +88,10 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_token_routes(app, parts.registry, bodies, parts.surroundings)
     add_secret_routes(app, parts.registry, bodies)
     add_overview(app, parts.registry, parts.fleet)
-    login.add_login_routes(app, parts.gate, parts.sessions)
+    login.add_login_routes(app, gate, parts.sessions)
     add_reference_routes(app, describer(app))
     # The middleware added last is the outermost.
-    app.add_middleware(door.Door, gate=parts.gate, sessions=parts.sessions, login_page=login.asks_to_log_in)
+    app.add_middleware(door.Door, gate=gate, sessions=parts.sessions, login_page=login.asks_to_log_in)
     app.add_middleware(Front, observer=metrics, clock=parts.clock)
     return app
 

@@ -26,7 +26,7 @@ from control_plane.api.operations import (
 )
 from control_plane.api.plurals import KIND_OF, PLURAL_OF
 from control_plane.api.ports import DocumentBook
-from control_plane.api.wire import to_json, to_wire
+from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.values import Applied, DocumentChange
 from control_plane.resources.loading import RawDocument
@@ -63,7 +63,7 @@ def applied_wire(applied: Applied, *, dry_run: bool) -> dict[str, Any]:
 def changes_wire(changes: Iterable[DocumentChange]) -> list[dict[str, Any]]:
     """Return what became of each document, field by field."""
     return [
-        {"document": change.document, "action": change.action.value, "fields": to_wire(change.fields)}
+        {"document": change.document, "action": change.action.value, "fields": change.fields}
         for change in changes
     ]
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query
-from pydantic.alias_generators import to_camel
 from starlette.responses import Response
 
 from control_plane.api.operations import JSON, Answer, Operation, add, schema_ref
 from control_plane.api.ports import DocumentBook, Fleet
-from control_plane.api.wire import to_json, to_wire
+from control_plane.api.wire import fields_of, to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.explain import explain
 
 # What never leaves the control plane but by the push stream.
 _KEPT_BACK: Final = frozenset({"consumer_keys", "key_salt"})
+# Counters and histograms of thousands of sidecars are tens of megabytes.
+_STATISTICS: Final = frozenset({"epoch", "versions"})
 
+Statistics = Annotated[bool, Query(description="With what each counted for each version of each Model.")]
 Workload = Annotated[str, Query(max_length=253, description="The workload's name.")]
 Model = Annotated[str, Query(max_length=253, description="A Model's name, an alias, or any other.")]
 Tier = Annotated[str, Query(max_length=253, description="A Tier's name; empty for a caller without one.")]
@@ -32,9 +34,11 @@ class MeshRoutes:
     book: DocumentBook
     fleet: Fleet
 
-    async def sidecars(self) -> Response:
+    async def sidecars(self, statistics: Statistics = False) -> Response:
         """Answer every sidecar and what it serves."""
-        return Response(to_json({"items": list(self.fleet.sidecars())}), media_type=JSON)
+        leave_out = frozenset[str]() if statistics else _STATISTICS
+        items = [fields_of(sidecar, leave_out) for sidecar in self.fleet.sidecars()]
+        return Response(to_json({"items": items}), media_type=JSON)
 
     async def snapshot(self, workload: Workload = "default") -> Response:
         """Answer what a workload obeys now."""
@@ -47,12 +51,7 @@ class MeshRoutes:
             consumer_keys=head.consumer_keys,
             key_salt=head.key_salt,
         )
-        shown = {
-            to_camel(item.name): to_wire(getattr(snapshot, item.name))
-            for item in fields(snapshot)
-            if item.name not in _KEPT_BACK
-        }
-        return Response(to_json(shown), media_type=JSON)
+        return Response(to_json(fields_of(snapshot, _KEPT_BACK)), media_type=JSON)
 
     async def explain(self, model: Model = "", tier: Tier = "", workload: Workload = "default") -> Response:
         """Answer each field of a Policy as it is in force, and which Policy set it."""

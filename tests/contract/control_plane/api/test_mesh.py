@@ -36,6 +36,9 @@ async def test_sidecars_are_shown_with_what_they_serve(served: Served, admin: ht
     served.fleet.acknowledge(sidecar, sidecar.pushed)
     (shown,) = (await admin.get("/api/v1/sidecars")).json()["items"]
     assert (shown["acknowledged"], shown["inForce"]) == (sidecar.pushed, True)
+    assert "versions" not in shown
+    (shown,) = (await admin.get("/api/v1/sidecars?statistics=true")).json()["items"]
+    assert shown["versions"] == []
 
 
 async def test_the_snapshot_is_what_a_workload_obeys(served: Served, admin: httpx.AsyncClient) -> None:

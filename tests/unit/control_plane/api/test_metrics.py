@@ -1,8 +1,9 @@
 """What the API tells Prometheus."""
 
+import httpx
 from prometheus_client import CollectorRegistry, Gauge
 
-from control_plane.api.metrics import ApiMetrics
+from control_plane.api.metrics import ApiMetrics, metrics_application
 from control_plane.registry.values import Head, StoreStatus
 from tests.unit.control_plane.api.sidecars import Shown
 
@@ -45,3 +46,13 @@ def test_requests_and_state_are_shown() -> None:
         "other_series 3.0",
     ):
         assert f"{line}\n" in text
+
+
+async def test_a_port_of_their_own_shows_metrics_and_nothing_else() -> None:
+    """To anybody, as only Prometheus reaches it."""
+    metrics = ApiMetrics(Shelf(), Fleet())  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(metrics_application(metrics))
+    async with httpx.AsyncClient(transport=transport, base_url="http://metrics") as client:
+        answer = await client.get("/metrics")
+        assert (answer.status_code, "outrigger_revision 7.0" in answer.text) == (200, True)
+        assert (await client.get("/api/v1/models")).status_code == 404

@@ -1,12 +1,15 @@
 """Values as JSON."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
+from types import MappingProxyType
 
 import pytest
 
-from control_plane.api.wire import timestamp, to_json, to_wire
+from control_plane.api.wire import timestamp, to_json
 
 
 class Colour(StrEnum):
@@ -29,14 +32,14 @@ class Outer:
 
     connected_at: datetime
     parts: tuple[Inner, ...]
-    by_name: dict[int, Colour]
+    by_name: Mapping[int, Colour]
     nothing: None = None
 
 
 def test_dataclasses_become_objects_with_camel_case() -> None:
     """Keys of mappings stay; what has no place in a repr has none in an answer."""
     at = datetime(2026, 1, 31, 8, 0, 0, 123, tzinfo=UTC)
-    assert to_wire(Outer(at, (Inner(5),), {1: Colour.RED})) == {
+    assert json.loads(to_json(Outer(at, (Inner(5),), MappingProxyType({1: Colour.RED})))) == {
         "connectedAt": "2026-01-31T08:00:00.000123Z",
         "parts": [{"firstByteMs": 5}],
         "byName": {"1": "red"},
@@ -58,5 +61,5 @@ def test_plain_values_stay() -> None:
 @pytest.mark.parametrize("value", [b"secret", object(), Inner])
 def test_what_has_no_place_in_an_answer_is_a_bug(value: object) -> None:
     """Bytes first of all: they are digests and keys."""
-    with pytest.raises(TypeError, match="no place in an answer"):
+    with pytest.raises(TypeError, match="not JSON serializable"):
         to_json({"a": value})
