@@ -60,7 +60,7 @@ def test_a_set_is_the_same_in_whatever_order_it_was_written() -> None:
 
 def test_only_what_may_have_changed_is_checked_again() -> None:
     """Policies are compared when a Policy changed; notices are collected for a whole set only."""
-    text = b"kind: Policy\nmetadata: {name: %s}\nspec: {coalesce: {enabled: true}}\n"
+    text = b"kind: Policy\nmetadata: {name: %s}\nspec: {session: {enabled: true}}\n"
     parsed, _ = parse_documents(read_text(text % b"a" + b"---\n" + text % b"b", "p.yaml"))
     assert assemble(parsed, {"Tier"}).notices == ()
     with pytest.raises(InvalidDocumentsError, match="exactly as specific"):
