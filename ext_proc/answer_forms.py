@@ -1,7 +1,11 @@
-"""One answer in the form that a caller asked for: JSON, or a stream with or without the usage."""
+"""One answer in the form that a caller asked for: JSON, or a stream with or without the usage.
+
+And which answers have a form that we can read at all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
@@ -9,7 +13,16 @@ from ext_proc.exchange import Exchange
 from ext_proc.openai.chunks import replay
 
 JSON: Final = "application/json"
-EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
+STREAM_TYPE: Final = "text/event-stream"
+EVENT_STREAM: Final = f"{STREAM_TYPE}; charset=utf-8"
+
+# A longer answer is passed on unread: somebody would have to hold it whole.
+READ_AT_MOST_BYTES: Final = 24 * 1024 * 1024
+
+
+def is_readable(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether an answer can be read and shared: a 200 whose body is not coded."""
+    return status == 200 and headers.get("content-encoding", "identity") == "identity"
 
 
 class Form(Enum):

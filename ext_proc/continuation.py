@@ -5,20 +5,20 @@ Whoever waits for the whole answer gets it; whoever follows the stream is told t
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.exchange import Answered, Exchange, ResponseHead
-from ext_proc.flights import Flight, Flights, Landed
+from ext_proc.answer_forms import JSON, READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
+from ext_proc.contract import headers as names
+from ext_proc.exchange import Answered, Exchange, Forward, RequestHead, ResponseHead
+from ext_proc.flights import Flight, Flights, Landed, LiveStream, StreamCut
+from ext_proc.openai.chunks import replay
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.responses import parse_completion
 from ext_proc.openai.splice import NotSpliceable, Splice
-
-READ_AT_MOST_BYTES = 24 * 1024 * 1024
 
 
 class CallFailed(Exception):
@@ -26,10 +26,11 @@ class CallFailed(Exception):
 
 
 class Reply(Protocol):
-    """A response whose body is still to be read."""
+    """A response whose body is still to be read. Names in `headers` are lower-case; `raw` has them all."""
 
     status: int
     headers: Mapping[str, str]
+    raw: Sequence[tuple[bytes, bytes]]
 
     def parts(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes. Raises CallFailed when it breaks off."""
@@ -39,8 +40,8 @@ class Reply(Protocol):
 class Caller(Protocol):
     """Who calls providers for the processor itself."""
 
-    def call(self, exchange: Exchange) -> AbstractAsyncContextManager[Reply]:
-        """Send what `exchange` was forwarded as once more; leaving the context ends the call.
+    def call(self, head: RequestHead, forward: Forward, body: bytes) -> AbstractAsyncContextManager[Reply]:
+        """Send the request `head` as `forward` says, with `body` if that has none; leaving ends the call.
 
         Raises:
             CallFailed: there was no answer at all.
@@ -72,50 +73,81 @@ class FlightContinuation:
 
     def take_over(self, flight: Flight) -> None:
         """Call the provider for `flight` in the background, until it lands or nobody waits."""
-        flight.continuation = asyncio.get_running_loop().create_task(self._carry(flight))
+        self._flights.carry_on(flight, self._carry(flight))
 
     async def _carry(self, flight: Flight) -> None:
+        leader = flight.leader
         try:
-            async with self._caller.call(flight.leader) as reply:
+            if leader.forwarded is None:
+                raise CallFailed("it was never sent")
+            async with self._caller.call(leader.head, leader.forwarded, leader.body) as reply:
                 await self._read(flight, reply)
-        except (CallFailed, NotSpliceable) as error:
+        except CallFailed as error:
             self._log.info("a flight without its leader ends", reason=str(error))
+        except Exception as error:
+            self._log.error("a flight without its leader failed", error=type(error).__name__, exc_info=True)
         finally:
             self._flights.release(flight)  # no effect once it has landed
 
     async def _read(self, flight: Flight, reply: Reply) -> None:
+        if not is_readable(reply.status, reply.headers):
+            raise CallFailed(f"the answer is none to share (status {reply.status})")
+        flight.backend = flight.backend or reply.headers.get(names.BACKEND, "")
         kind = reply.headers.get("content-type", "")
-        if reply.status != 200:
-            return
-        if flight.live is not None and kind.startswith("text/event-stream"):
-            await self._read_stream(flight, reply)
+        if flight.live is not None and kind.startswith(STREAM_TYPE):
+            await self._read_stream(flight, flight.live, reply)
             return
         body = bytearray()
         async for part in reply.parts():
             body += part
             if len(body) > READ_AT_MOST_BYTES:
-                return
+                raise CallFailed("the answer is longer than what may be held")
         self._landed(flight, reply, bytes(body), kind)
 
-    async def _read_stream(self, flight: Flight, reply: Reply) -> None:
-        live, leader = flight.live, flight.leader
-        if live is None:
-            return
-        splice = Splice(live.so_far())
-        recorder = StreamRecorder(leader.parsed.operation, hides_usage=False, max_bytes=READ_AT_MOST_BYTES)
+    async def _read_stream(self, flight: Flight, live: LiveStream, reply: Reply) -> None:
+        """Tell the followers the rest. Where there is none, read on for those who want the whole answer."""
+        recorder = StreamRecorder(
+            flight.leader.parsed.operation, hides_usage=False, max_bytes=READ_AT_MOST_BYTES
+        )
+        rest = _Rest(live)
         async for part in reply.parts():
-            live.append(splice.feed(part))
+            rest.tell(part)
             recorder.feed(part, end=False)
+            if live.ended and not flight.waiters:
+                raise CallFailed("the second stream does not go on where the first one ended")
         recorder.feed(b"", end=True)
         live.end(whole=True)
         if recorder.complete:
-            leader.recorded = True
-            self._landed(flight, reply, recorder.answer(), "application/json")
+            flight.leader.recorded = True
+            self._landed(flight, reply, recorder.answer(), JSON)
 
     def _landed(self, flight: Flight, reply: Reply, body: bytes, content_type: str) -> None:
-        completion = parse_completion(flight.leader.parsed.operation, body)
+        operation, live = flight.leader.parsed.operation, flight.live
+        completion = parse_completion(operation, body)
         if completion is None or not completion.complete:
-            return
+            raise CallFailed("the answer is not whole")
+        if live is not None and live.begun and not live.ended:
+            # A stream had begun, and the second answer is in one piece.
+            _Rest(live).tell(b"".join(replay(operation, body, include_usage=True)))
         self._keep(flight.leader, Answered(ResponseHead(200, reply.headers), body, completion))
-        backend = reply.headers.get("x-outrigger-backend", "")
-        self._flights.land(flight, Landed(body, content_type or "application/json", backend))
+        self._flights.land(flight, Landed(body, content_type or JSON, flight.backend))
+
+
+class _Rest:
+    """What followers have not heard yet of a stream that is told again. They are cut where it differs."""
+
+    def __init__(self, live: LiveStream) -> None:
+        self._live = live
+        self._splice: Splice | None = None
+        if live.begun and not live.ended:
+            try:
+                self._splice = Splice(live.so_far())
+            except (NotSpliceable, StreamCut):
+                live.end(whole=False)
+
+    def tell(self, part: bytes) -> None:
+        """Take a part of the second stream."""
+        try:
+            self._live.append(part if self._splice is None else self._splice.feed(part))
+        except NotSpliceable:
+            self._live.end(whole=False)

@@ -11,18 +11,22 @@ said so; nothing is left of a flight that nobody waits for.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
-from ext_proc.exchange import Exchange
+from ext_proc.exchange import Exchange, RequestHead
 from ext_proc.openai.chunks import replay
 from ext_proc.openai.paths import Operation
-from ext_proc.openai.recording import StreamRecorder
+from ext_proc.openai.recording import StreamRecorder, WholeEvents
 
-BOARDING_S: Final = 5.0
+# How long a follower of a stream may be on its way through Envoy: as long as a burst of thousands takes.
+BOARDING_S: Final = 10.0
+# What is held of one stream. Beyond that its beginning is forgotten and nobody can follow it any more.
+HELD_AT_MOST_BYTES: Final = 16 * 1024 * 1024
+# A follower that comes late reads what was said before in pieces of about this size.
+PIECE_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,77 +38,141 @@ class Landed:
     backend: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """Who follows a stream: its own request, which of its headers no provider may see, and in which form."""
+
+    head: RequestHead
+    remove: tuple[str, ...]
+    usage: bool
+
+
 class StreamCut(Exception):
     """The stream ended before the provider said so."""
 
 
-class LiveStream:
-    """What has come of a flight's stream, for any number of followers."""
+class _Track:
+    """Parts in their order; the oldest are forgotten when they are more than `max_bytes`."""
 
-    def __init__(self, operation: Operation, *, carries_usage: bool) -> None:
-        """`carries_usage` says that the provider was asked for the usage, by us or by the leader."""
-        self._operation = operation
-        self._carries_usage = carries_usage
+    __slots__ = ("_bytes", "_max_bytes", "_parts", "forgotten")
+
+    def __init__(self, max_bytes: int) -> None:
         self._parts: list[bytes] = []
-        # The same without the usage, made once somebody wants it so.
-        self._plain: list[bytes] = []
+        self._bytes = 0
+        self._max_bytes = max_bytes
+        self.forgotten = 0
+
+    def add(self, part: bytes) -> None:
+        if not part:
+            return
+        self._parts.append(part)
+        self._bytes += len(part)
+        while self._bytes > self._max_bytes:
+            self._bytes -= len(self._parts.pop(0))
+            self.forgotten += 1
+
+    def piece(self, position: int) -> tuple[bytes, int]:
+        """Return about PIECE_BYTES from `position` on, b"" when there is nothing yet, and where they end.
+
+        Raises:
+            StreamCut: that has been forgotten.
+        """
+        first = position - self.forgotten
+        if first < 0:
+            raise StreamCut
+        last, size = first, 0
+        while last < len(self._parts) and size < PIECE_BYTES:
+            size += len(self._parts[last])
+            last += 1
+        return b"".join(self._parts[first:last]), self.forgotten + last
+
+    def whole(self) -> bytes:
+        """Return everything. Raises StreamCut when the beginning has been forgotten."""
+        if self.forgotten:
+            raise StreamCut
+        return b"".join(self._parts)
+
+
+class LiveStream:
+    """What has come of a flight's stream, for any number of followers, in whole events.
+
+    `max_bytes` bounds what is held. A follower that lags by more is cut.
+    """
+
+    def __init__(self, operation: Operation, max_bytes: int = HELD_AT_MOST_BYTES) -> None:
+        self._operation = operation
+        self._max_bytes = max_bytes
+        self._events = WholeEvents()
+        self._told = _Track(max_bytes)
+        # The same without the usage, kept from when somebody wants it so.
+        self._plain: _Track | None = None
         self._filter: StreamRecorder | None = None
-        self._flushed = False
         self._changed = asyncio.Event()
+        self.begun = False
         self.ended = False
         self.cut = False
 
+    @property
+    def intact(self) -> bool:
+        """Whether it can still be followed from its first event on."""
+        return not self._told.forgotten
+
     def append(self, part: bytes) -> None:
-        """Add what came."""
-        if part:
-            self._parts.append(part)
-            self._wake()
+        """Add what came; after the end nothing does."""
+        if part and not self.ended:
+            self._add(self._events.feed(part))
 
     def end(self, *, whole: bool) -> None:
         """Say that nothing more comes; `whole`: the provider said so."""
-        if not self.ended:
-            self.ended, self.cut = True, not whole
-            self._wake()
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything has come."""
-        return bool(self._parts)
+        if self.ended:
+            return
+        if whole:
+            self._add(self._events.rest())
+            if self._plain is not None and self._filter is not None:
+                self._plain.add(self._filter.feed(b"", end=True) or b"")
+        self.ended, self.cut = True, not whole
+        self._wake()
 
     async def follow(self, *, usage: bool) -> AsyncIterator[bytes]:
-        """Yield every part from the first one on.
+        """Yield everything from the first event on.
 
         Raises:
-            StreamCut: it broke off.
+            StreamCut: it broke off, or this follower is too far behind.
         """
-        position = 0
+        track, position = self._told if usage else self._without_usage(), 0
         while True:
-            parts = self._parts if usage or not self._carries_usage else self._without_usage()
-            if position < len(parts):
-                yield b"".join(parts[position:])
-                position = len(parts)
-            elif self.ended:
-                if self.cut:
-                    raise StreamCut
-                return
-            else:
+            piece, position = track.piece(position)
+            if piece:
+                yield piece
+            elif not self.ended:
                 await self._changed.wait()
+            elif self.cut:
+                raise StreamCut
+            else:
+                return
 
     def so_far(self) -> bytes:
-        """Return all that has come."""
-        return b"".join(self._parts)
+        """Return all events that have come. Raises StreamCut when the first ones are forgotten."""
+        return self._told.whole()
 
-    def _without_usage(self) -> list[bytes]:
-        if self._filter is None:
-            self._filter = StreamRecorder(self._operation, hides_usage=True, max_bytes=2**62)
-        for part in self._parts[len(self._plain) :]:
-            visible = self._filter.feed(part, end=False)
-            self._plain.append(part if visible is None else visible)
-        if self.ended and not self.cut and not self._flushed:
-            self._flushed = True
-            self._plain.append(self._filter.feed(b"", end=True) or b"")
-            self._parts.append(b"")
+    def _without_usage(self) -> _Track:
+        if self._plain is None:
+            self._filter = StreamRecorder(self._operation, hides_usage=True, max_bytes=self._max_bytes)
+            self._plain = _Track(self._max_bytes)
+            self._show(self._told.whole(), end=self.ended and not self.cut)
         return self._plain
+
+    def _add(self, events: bytes) -> None:
+        if events:
+            self.begun = True
+            self._told.add(events)
+            self._show(events)
+            self._wake()
+
+    def _show(self, events: bytes, *, end: bool = False) -> None:
+        if self._plain is not None and self._filter is not None:
+            visible = self._filter.feed(events, end=end)
+            self._plain.add(events if visible is None else visible)
 
     def _wake(self) -> None:
         self._changed.set()
@@ -113,16 +181,17 @@ class LiveStream:
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One upstream call and who waits for it."""
+    """One upstream call and who waits for it. `backend` is known once the answer has begun."""
 
     key: bytes
     number: int
     leader: Exchange
     live: LiveStream | None
+    backend: str = ""
     waiters: set[asyncio.Future[Landed | None]] = field(default_factory=set)
     followers: int = 0
-    # Followers that are counted already and on their way through Envoy.
-    boarding: deque[asyncio.TimerHandle] = field(default_factory=deque)
+    # Followers that are counted already and on their way through Envoy, by their ticket.
+    boarding: dict[int, tuple[Follower, asyncio.TimerHandle]] = field(default_factory=dict)
     done: bool = False
     # The call that took over when the leader left.
     continuation: asyncio.Task[None] | None = None
@@ -131,6 +200,11 @@ class Flight:
     def waited_for(self) -> bool:
         """Whether anybody but the leader wants the answer."""
         return bool(self.waiters) or self.followers > 0
+
+    @property
+    def joinable(self) -> bool:
+        """Whether somebody who comes now can still get all of the answer."""
+        return not self.done and (self.live is None or (self.live.intact and not self.live.ended))
 
     def __len__(self) -> int:
         return len(self.waiters) + self.followers
@@ -143,6 +217,7 @@ class Flights:
         self._open: dict[bytes, Flight] = {}
         self._by_number: dict[int, Flight] = {}
         self._numbers = count(1)
+        self._calls: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -162,7 +237,11 @@ class Flights:
         return flight
 
     def land(self, flight: Flight, landed: Landed) -> None:
-        """Give everybody the answer."""
+        """Give everybody the answer.
+
+        Raises:
+            NotJoinable: it can be no stream, though it was asked for as one.
+        """
         if flight.live is not None:
             if not flight.live.begun:
                 # A provider that was asked for a stream may answer in one piece.
@@ -187,21 +266,27 @@ class Flights:
             flight.waiters.discard(waiter)
             self.left(flight)
 
-    def expect(self, flight: Flight) -> None:
-        """Count a follower of the stream in who is on the way; one that does not `board` in time is gone."""
+    def expect(self, flight: Flight, follower: Follower) -> int:
+        """Count a follower of the stream in who is on the way; one that does not `board` in time is gone.
+
+        Returns:
+            The ticket by which it boards.
+        """
+        ticket = next(self._numbers)
         flight.followers += 1
-        loop = asyncio.get_running_loop()
-        flight.boarding.append(loop.call_later(BOARDING_S, self._late, flight))
+        late = asyncio.get_running_loop().call_later(BOARDING_S, self._late, flight, ticket)
+        flight.boarding[ticket] = (follower, late)
+        return ticket
 
-    def board(self, flight: Flight) -> None:
-        """Let a follower take its place; `disembark` must be told when it has gone."""
-        if flight.boarding:
-            flight.boarding.popleft().cancel()
-        else:
-            flight.followers += 1
+    def board(self, flight: Flight, ticket: int) -> Follower | None:
+        """Return who has come, None when nobody is expected; `disembark` must be told when it has gone."""
+        follower, late = flight.boarding.pop(ticket, (None, None))
+        if late is not None:
+            late.cancel()
+        return follower
 
-    def _late(self, flight: Flight) -> None:
-        flight.boarding.popleft()
+    def _late(self, flight: Flight, ticket: int) -> None:
+        del flight.boarding[ticket]
         self.disembark(flight)
 
     def disembark(self, flight: Flight) -> None:
@@ -209,14 +294,29 @@ class Flights:
         flight.followers -= 1
         self.left(flight)
 
+    def carry_on(self, flight: Flight, call: Coroutine[Any, Any, None]) -> None:
+        """Run `call` in the leader's place; it is cancelled when nobody waits any more."""
+        flight.continuation = task = asyncio.get_running_loop().create_task(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+
+    async def close(self) -> None:
+        """End every call that was made in a leader's place."""
+        calls = list(self._calls)
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
     def left(self, flight: Flight) -> None:
         """Take notice that somebody no longer waits: the last one ends what was only for the others."""
         if flight.waited_for:
             return
-        if flight.continuation is not None:
-            flight.continuation.cancel()
         if flight.done:
             self._by_number.pop(flight.number, None)
+        elif flight.continuation is not None:
+            # Closed here, too: a task that is cancelled before its first step does nothing at all.
+            flight.continuation.cancel()
+            self.release(flight)
 
     def _close(self, flight: Flight, landed: Landed | None) -> None:
         if flight.done:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
+from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
 from ext_proc.contract import telemetry
 from ext_proc.exchange import (
     Answer,
@@ -31,8 +32,6 @@ from ext_proc.snapshots import SnapshotHolder
 
 # The pipeline's own decisions are counted under this name.
 PARSE = "parse"
-# A longer JSON answer is passed on unread: Envoy would have to hold it whole.
-READ_AT_MOST_BYTES = 24 * 1024 * 1024
 # A longer stream passes on unrecorded.
 RECORD_AT_MOST_BYTES = 16 * 1024 * 1024
 
@@ -197,23 +196,25 @@ class Pipeline:
             self._decisions.decided(stage, decision.reason)
         return decision
 
-    def response_head(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> Wish:
-        """Look at the final response's headers; return what is wanted of its body."""
+    def response_head(
+        self, exchange: Exchange, status: int, headers: Mapping[str, str], *, alone: bool = False
+    ) -> Wish:
+        """Look at the final response's headers; return what is wanted of its body. `alone`: there is none."""
         exchange.response = ResponseHead(status, headers)
         for hook in self._on_response_head:
             hook(exchange)
-        wish = self._wish(exchange, status, headers)
+        wish = Wish.NOTHING if alone else self._wish(exchange, status, headers)
         if wish is Wish.NOTHING:
             for hook in self._on_unread:
                 hook(exchange)
         return wish
 
     def _wish(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> Wish:
-        if not (exchange.wants_body or exchange.wants_stream) or not _is_readable(status, headers):
+        if not (exchange.wants_body or exchange.wants_stream) or not is_readable(status, headers):
             return Wish.NOTHING
         if "json" in headers.get("content-type", ""):
             return Wish.WHOLE if exchange.wants_body and _is_short(headers) else Wish.NOTHING
-        if exchange.wants_stream and headers.get("content-type", "").startswith("text/event-stream"):
+        if exchange.wants_stream and headers.get("content-type", "").startswith(STREAM_TYPE):
             exchange.recorder = StreamRecorder(
                 exchange.parsed.operation,
                 hides_usage=exchange.hides_usage,
@@ -276,10 +277,6 @@ class Pipeline:
 
 def _has(stage: Stage, hook: str) -> bool:
     return getattr(type(stage), hook) is not getattr(PassingStage, hook)
-
-
-def _is_readable(status: int, headers: Mapping[str, str]) -> bool:
-    return status == 200 and headers.get("content-encoding", "identity") == "identity"
 
 
 def _is_short(headers: Mapping[str, str]) -> bool:

@@ -142,6 +142,7 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         await asyncio.gather(following, stopped, readied, return_exceptions=True)
         await server.stop(STOP_GRACE_S)
         await origin.stop()
+        await sharing.flights.close()
         await caller.close()
 
 

@@ -22,6 +22,7 @@ from google.protobuf import struct_pb2
 
 from ext_proc.agent.render.routes import UNDECIDED
 from ext_proc.contract import headers, telemetry
+from ext_proc.contract.routes import ORIGIN_ROUTE
 from ext_proc.openai.paths import PARSED
 from ext_proc.openai.usage import MAX_TOKENS
 from ext_proc.telemetry.record import Bypass, RecordSink, RequestRecord
@@ -126,7 +127,8 @@ def to_record(entry: accesslog_pb2.HTTPAccessLogEntry) -> RequestRecord | None:
     output_tokens = _tokens(decided.get(telemetry.OUTPUT_TOKENS, stream.get(telemetry.OUTPUT_TOKENS)))
     first_byte = common.time_to_first_downstream_tx_byte
     start = common.start_time
-    attempts = common.upstream_request_attempt_count
+    # The processor's own origin is no provider.
+    attempts = common.upstream_request_attempt_count if common.route_name != ORIGIN_ROUTE else 0
     return RequestRecord(
         started_ns=start.seconds * 1_000_000_000 + start.nanos,
         duration_s=_seconds(common.duration) or _seconds(common.time_to_last_downstream_tx_byte),

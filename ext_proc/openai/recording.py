@@ -19,6 +19,32 @@ _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
 _USAGE: Final = b'"usage"'
 
 
+class WholeEvents:
+    """Passes a stream on in whole events: what is begun waits for its end."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the events that `chunk` ends. One that is too long for anybody to hold passes in parts."""
+        data = self._tail + chunk
+        end = 0
+        # The end of an event may have begun up to three bytes before, with CR LF CR.
+        for match in _EVENT_END.finditer(data, max(0, len(self._tail) - 3)):
+            end = match.end()
+        if len(data) - end > MAX_EVENT_BYTES:
+            end = len(data)
+        self._tail = data[end:]
+        return data[:end]
+
+    def rest(self) -> bytes:
+        """Return what has begun and not ended, once."""
+        rest, self._tail = self._tail, b""
+        return rest
+
+
 class StreamRecorder:
     """Follows one stream. `hides_usage`: the caller did not ask for the usage, we did.
 

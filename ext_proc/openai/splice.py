@@ -6,6 +6,9 @@ Where it does not, the readers' text would be nobody's: then the stream is not c
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -13,32 +16,60 @@ import orjson
 from ext_proc.openai.documents import encode
 from ext_proc.openai.sse import DONE, Event, EventParser, EventTooLarge, encode_event
 
-# What a delta or a choice may hold beside texts without making the splice uncertain.
-_REPEATABLE: Final = frozenset(("index", "role", "finish_reason", "delta", "id", "name"))
+# Said once, or the same each time; a second stream may give them other values (the id of a tool call).
+_MARKS: Final = frozenset(("finish_reason", "id", "name", "role", "type"))
+# Lists whose items are told apart by their `index`.
+_INDEXED: Final = frozenset(("tool_calls",))
+
+Path = tuple[str | int, ...]
 
 
 class NotSpliceable(ValueError):
     """The second stream does not go on where the first one ended."""
 
 
+@dataclass(slots=True)
+class _Leaf:
+    """One value of a choice: where it stands, and its name from the choice's index on."""
+
+    holder: dict[str, Any]
+    name: str
+    value: Any
+    path: Path
+
+    @property
+    def is_mark(self) -> bool:
+        return self.name in _MARKS
+
+    @property
+    def is_text(self) -> bool:
+        return isinstance(self.value, str) and not self.is_mark
+
+    def forget(self) -> None:
+        """Take the value out: it has been said."""
+        if self.name == "finish_reason":
+            self.holder[self.name] = None
+        else:
+            del self.holder[self.name]
+
+
 class Splice:
     """Continues the stream of which `told` has been sent. Feed it the second stream from its beginning."""
 
     def __init__(self, told: bytes) -> None:
-        """Read what was told.
+        """Read what was told: whole events.
 
         Raises:
-            NotSpliceable: it ends in the middle of an event, or holds more than texts.
+            NotSpliceable: it ends in the middle of an event, or holds more than texts and tool calls.
         """
         self._parser = EventParser()
-        # By choice and field: the text that is still to be said again.
-        self._owed: dict[tuple[int, str], str] = {}
-        self._finished: set[int] = set()
+        # By path: the text that is still to be said again.
+        self._owed: dict[Path, str] = {}
+        self._marks: set[Path] = set()
+        # Events without choices (filter results, usage), by the fields that they hold.
+        self._others: Counter[frozenset[str]] = Counter()
         first = EventParser()
-        try:
-            events = first.feed(told)
-        except EventTooLarge:
-            raise NotSpliceable("what was told cannot be read") from None
+        events = _events(first, told)
         if first.unfinished:
             raise NotSpliceable("an event was told by half")
         self._begun = bool(events)
@@ -51,55 +82,80 @@ class Splice:
         Raises:
             NotSpliceable: it says something else than the first stream did.
         """
-        try:
-            events = self._parser.feed(chunk)
-        except EventTooLarge:
-            raise NotSpliceable("the second stream cannot be read") from None
-        return b"".join(self._continued(event) for event in events)
+        if not self._begun:
+            return chunk
+        return b"".join(self._continued(event) for event in _events(self._parser, chunk))
 
     def _owe(self, event: Event) -> None:
-        for choice in _choices(event.data):
-            index = _index(choice)
-            if choice.get("finish_reason"):
-                self._finished.add(index)
-            for holder, name, text in _texts(choice):
-                self._owed[index, name] = self._owed.get((index, name), "") + text
-                holder[name] = ""
-            _only_repeatable(choice)
+        document = _read(event)
+        if document is None:
+            return
+        choices = _choices(document)
+        if not choices:
+            self._others[_shape(document)] += 1
+        for choice in choices:
+            for leaf in _leaves(choice):
+                if leaf.is_text:
+                    self._owed[leaf.path] = self._owed.get(leaf.path, "") + leaf.value
+                elif leaf.is_mark:
+                    self._marks.add(leaf.path)
+                else:
+                    raise NotSpliceable("more than texts was told")
 
     def _continued(self, event: Event) -> bytes:
-        raw = encode_event(event.data, event=event.event)
-        if not self._begun or event.data == DONE:
-            return raw
-        document = _read(event.data)
-        choices = _choices(event.data, document)
-        if not choices:
-            return raw
-        kept = []
-        for choice in choices:
-            index = _index(choice)
-            trimmed, left = False, False
-            for holder, name, text in _texts(choice):
-                owed = self._owed.get((index, name), "")
-                size = min(len(owed), len(text))
-                if text[:size] != owed[:size]:
-                    raise NotSpliceable("the second stream says something else")
-                self._owed[index, name] = owed[size:]
-                holder[name] = text[size:]
-                trimmed, left = trimmed or size > 0, left or size < len(text)
-            finishes = bool(choice.get("finish_reason")) and index not in self._finished
-            if finishes and any(owed for (of, _), owed in self._owed.items() if of == index):
+        document = _read(event)
+        if document is None:
+            if any(self._owed.values()):
                 raise NotSpliceable("the second stream is shorter")
-            if left or finishes or not (trimmed or _says_nothing_new(choice)):
-                kept.append(choice)
-        if not kept:
-            return b""
-        return encode_event(encode({**document, "choices": kept}), event=event.event)
+            return encode_event(DONE)
+        choices = _choices(document)
+        if not choices:
+            shape = _shape(document)
+            if self._others[shape]:
+                self._others[shape] -= 1
+                return b""
+            return encode_event(event.data, event=event.event)
+        kept = [choice for choice in choices if self._is_news(choice)]
+        return encode_event(encode({**document, "choices": kept}), event=event.event) if kept else b""
+
+    def _is_news(self, choice: dict[str, Any]) -> bool:
+        """Take out of `choice` what has been told; return whether anything is left."""
+        news = said = False
+        for leaf in _leaves(choice):
+            if leaf.is_mark and leaf.path in self._marks:
+                leaf.forget()
+                said = True
+            elif leaf.is_text:
+                owed = self._owed.get(leaf.path, "")
+                size = min(len(owed), len(leaf.value))
+                if leaf.value[:size] != owed[:size]:
+                    raise NotSpliceable("the second stream says something else")
+                self._owed[leaf.path] = owed[size:]
+                leaf.holder[leaf.name] = leaf.value[size:]
+                said, news = said or size > 0, news or size < len(leaf.value)
+            else:
+                news = True
+        index = _index(choice)
+        finishes = bool(choice.get("finish_reason"))
+        if finishes and any(owed for path, owed in self._owed.items() if path[0] == index):
+            raise NotSpliceable("the second stream is shorter")
+        # A choice that never said anything is a sign of life.
+        return news or not said
 
 
-def _read(data: bytes) -> dict[str, Any]:
+def _events(parser: EventParser, data: bytes) -> list[Event]:
     try:
-        document = orjson.loads(data)
+        return parser.feed(data)
+    except EventTooLarge:
+        raise NotSpliceable("an event is too long") from None
+
+
+def _read(event: Event) -> dict[str, Any] | None:
+    """Return what an event holds; None for the end mark."""
+    if event.data == DONE:
+        return None
+    try:
+        document = orjson.loads(event.data)
     except ValueError:
         raise NotSpliceable("an event is no JSON") from None
     if not isinstance(document, dict):
@@ -107,41 +163,40 @@ def _read(data: bytes) -> dict[str, Any]:
     return document
 
 
-def _choices(data: bytes, document: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    if data == DONE:
-        return []
-    choices = (document if document is not None else _read(data)).get("choices") or []
+def _choices(document: dict[str, Any]) -> list[dict[str, Any]]:
+    choices = document.get("choices") or []
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         raise NotSpliceable("choices are no list of objects")
     return choices
 
 
+def _shape(document: dict[str, Any]) -> frozenset[str]:
+    return frozenset(name for name, value in document.items() if value)
+
+
 def _index(choice: dict[str, Any]) -> int:
     index = choice.get("index", 0)
     if not isinstance(index, int):
-        raise NotSpliceable("a choice's index is no number")
+        raise NotSpliceable("an index is no number")
     return index
 
 
-def _texts(choice: dict[str, Any]) -> list[tuple[dict[str, Any], str, str]]:
-    """Return the texts of one choice: where each stands, its name and itself."""
-    delta = choice.get("delta")
-    holders = [choice, delta] if isinstance(delta, dict) else [choice]
-    return [
-        (holder, name, value)
-        for holder in holders
-        for name, value in holder.items()
-        if isinstance(value, str) and name not in _REPEATABLE
-    ]
+def _leaves(choice: dict[str, Any]) -> list[_Leaf]:
+    """Return the values of one choice that are not empty, but for indices."""
+    return list(_below(choice, (_index(choice),)))
 
 
-def _says_nothing_new(choice: dict[str, Any]) -> bool:
-    """Whether nothing is left of a choice but what every stream begins with."""
-    delta = choice.get("delta")
-    holders = [choice, delta] if isinstance(delta, dict) else [choice]
-    return all(not value or name in _REPEATABLE for holder in holders for name, value in holder.items())
-
-
-def _only_repeatable(choice: dict[str, Any]) -> None:
-    if not _says_nothing_new(choice):
-        raise NotSpliceable("more than texts was told")
+def _below(node: dict[str, Any], path: Path) -> Iterator[_Leaf]:
+    for name, value in node.items():
+        if not value or name == "index":
+            continue
+        below = (*path, name)
+        if isinstance(value, dict):
+            yield from _below(value, below)
+        elif name in _INDEXED and isinstance(value, list):
+            for item in value:
+                if not isinstance(item, dict) or not isinstance(item.get("index"), int):
+                    raise NotSpliceable("a tool call has no index")
+                yield from _below(item, (*below, item["index"]))
+        else:
+            yield _Leaf(node, name, value, below)

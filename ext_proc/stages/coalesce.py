@@ -22,14 +22,11 @@ from ext_proc.exchange import (
     describe,
     stamps,
 )
-from ext_proc.flights import Flight, Flights, Landed, LiveStream
+from ext_proc.flights import Flight, Flights, Follower, Landed, LiveStream
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.pipeline import PassingStage
 from ext_proc.question import directives, is_shareable, question_key
 
-# In which the origin is told what is wanted.
-WITH_USAGE: Final = "usage"
-PLAIN: Final = "plain"
 # A caller who wants a fresh answer, or leaves none behind, neither leads nor follows.
 _APART: Final = frozenset(("no-store", "refresh"))
 
@@ -69,7 +66,7 @@ class Coalesce(PassingStage):
         if flight is None:
             self._lead(exchange, key)
             return None
-        if len(flight) >= policy.max_followers:
+        if len(flight) >= policy.max_followers or not flight.joinable:
             return None
         if exchange.parsed.stream and flight.live is not None:
             return self._follow(exchange, flight)
@@ -80,19 +77,23 @@ class Coalesce(PassingStage):
     def _lead(self, exchange: Exchange, key: bytes) -> None:
         live = None
         if exchange.parsed.stream:
-            live = LiveStream(exchange.parsed.operation, carries_usage=True)
+            live = LiveStream(exchange.parsed.operation)
             exchange.wants_stream = True
         exchange.wants_body = True
         exchange.flight = self._flights.open(key, exchange, live).number
 
     def _follow(self, exchange: Exchange, flight: Flight) -> Forward:
-        self._flights.expect(flight)
+        # A Consumer's key is for us; any other the follower needs should it have to go on alone.
+        remove = names.CREDENTIALS if exchange.consumer is not None else ()
+        usage = form_of(exchange) is Form.STREAM_WITH_USAGE
+        ticket = self._flights.expect(flight, Follower(exchange.head, remove, usage))
         exchange.cache_status = CacheStatus.COALESCED
-        form = PLAIN if form_of(exchange) is Form.STREAM else WITH_USAGE
         return Forward(
             ORIGIN_ROUTE,
+            # The origin knows the question.
+            body=b"",
             remove=names.CREDENTIALS,
-            add=((names.ORIGIN, self._origin), (names.FLIGHT, f"{flight.number}.{form}")),
+            add=((names.ORIGIN, self._origin), (names.FLIGHT, f"{flight.number}.{ticket}")),
             metadata=describe(exchange),
         )
 
@@ -119,8 +120,11 @@ class Coalesce(PassingStage):
     def on_response_head(self, exchange: Exchange) -> None:
         """Send everybody on alone when the leader got no 200."""
         flight, response = self._led(exchange), exchange.response
-        if flight is not None and response is not None and response.status != 200:
+        if flight is None or response is None:
+            return
+        if response.status != 200:
             self._flights.release(flight)
+        flight.backend = response.headers.get(names.BACKEND, "")
 
     def on_unread(self, exchange: Exchange) -> None:
         """Send everybody on alone when the leader's answer is none that we can read."""

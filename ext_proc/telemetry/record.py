@@ -31,13 +31,13 @@ class RequestRecord:
         status: the HTTP status that the caller got; 0 when none was sent.
         aborted: the answer did not come to its end.
         failure: Envoy's response flag in kebab case (`upstream-remote-reset`), or "".
-        attempts: tries on providers; 0 for an answer of our own.
+        attempts: tries on providers; 0 for an answer of our own, and for a follower of another call.
         bypass: set when the processor was passed by.
         own_answer: `x-outrigger-error`, or "".
         backend: the Backend that answered, or the one it was sent to; "" for none.
         operation: `chat`, `text_completion`, `embeddings`, or "" for any other path.
         model: the Model's name; "" when none is configured by the name that was asked for.
-        cache: `hit`, `miss`, `bypass`, or "" when the processor did not say.
+        cache: `hit`, `miss`, `bypass`, `coalesced`, or "" when the processor did not say.
         input_tokens: None when nobody told.
         output_tokens: None when nobody told.
         estimated: the token numbers are an estimate.

@@ -23,6 +23,7 @@ OTHER: Final = "other"
 NONE: Final = "none"
 ABORTED: Final = "aborted"
 CACHE_RESULTS: Final = tuple(status.value for status in CacheStatus)
+_SHARED: Final = frozenset((CacheStatus.HIT.value, CacheStatus.COALESCED.value))
 OPERATIONS: Final = frozenset(operation.value for operation in PARSED.values())
 # Values of the attribute gen_ai.provider.name.
 PROVIDERS: Final = {"openai": "openai", "azure-openai": "azure.ai.openai"}
@@ -164,8 +165,8 @@ class RequestMetrics:
         self._operations.observe((*attributes, status if failed else ""), record.duration_s)
         if record.stream and record.first_byte_s is not None and not failed:
             self._first_byte.observe((model,), record.first_byte_s)
-        if record.cache == "hit":
-            # Its tokens were counted when they were bought.
+        if record.cache in _SHARED:
+            # Its tokens are counted where they were bought.
             return
         estimated = "true" if record.estimated else "false"
         if record.input_tokens is not None:

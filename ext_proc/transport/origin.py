@@ -1,27 +1,32 @@
 """The processor's own origin: an HTTP/1.1 server for Envoy, where followers of a stream get it live.
 
-A request names its flight in `x-outrigger-flight` (`NUMBER.usage` or `NUMBER.plain`). It is answered with
-what has come of the stream so far and then with each part as it comes. A stream that breaks off is cut here,
-too, without a made-up finish; one that broke off before anything came is called for anew.
+A request names its flight and itself in `x-outrigger-flight` (`FLIGHT.TICKET`). It is answered with what has
+come of the stream so far and then with each part as it comes. A stream that breaks off is cut here, too,
+without a made-up finish. When the flight ended before anything came, the follower's own call is made, with
+its own headers; whom nobody expects is hung up on, and Envoy says 503.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import h11
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.answer_forms import EVENT_STREAM
-from ext_proc.continuation import Caller, CallFailed
+from ext_proc.answer_forms import EVENT_STREAM, READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
+from ext_proc.continuation import Caller, CallFailed, Reply
 from ext_proc.contract import headers as names
-from ext_proc.flights import Flight, Flights, StreamCut
+from ext_proc.exchange import Exchange
+from ext_proc.flights import Flight, Flights, Follower, LiveStream, StreamCut
+from ext_proc.openai.recording import StreamRecorder
 
 READ_BYTES: Final = 65536
-_HOP_HEADERS: Final = frozenset(("connection", "keep-alive", "transfer-encoding", "content-length"))
+# A connect to a Unix socket whose queue is full fails at once, and thousands may come together.
+BACKLOG: Final = 16_384
+_HOP_HEADERS: Final = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"content-length"))
 
 
 class OriginServer:
@@ -38,7 +43,7 @@ class OriginServer:
     async def start(self) -> None:
         """Listen. Raises OSError when the socket cannot be listened on."""
         self._socket.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._connected, str(self._socket), backlog=1024)
+        self._server = await asyncio.start_unix_server(self._connected, str(self._socket), backlog=BACKLOG)
 
     async def stop(self) -> None:
         """End, with whatever runs."""
@@ -56,8 +61,10 @@ class OriginServer:
             task.add_done_callback(self._connections.discard)
         try:
             await _Conversation(self._flights, self._caller, reader, writer).run()
-        except (ConnectionError, h11.RemoteProtocolError) as error:
+        except (CallFailed, ConnectionError, StreamCut) as error:
             self._log.debug("a follower's connection ended", error=type(error).__name__)
+        except Exception as error:
+            self._log.error("a follower's connection failed", error=type(error).__name__, exc_info=True)
         finally:
             writer.close()
 
@@ -75,10 +82,15 @@ class _Conversation:
         self._http = h11.Connection(h11.SERVER)
 
     async def run(self) -> None:
-        """Serve one request after the other."""
+        """Serve one request after the other, until Envoy hangs up or nothing is left to be said in order.
+
+        Raises:
+            StreamCut, CallFailed, ConnectionError: an answer broke off.
+        """
         while (request := await self._request()) is not None:
-            whole = await self._answer(request)
-            if not whole or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            if not await self._answer(request):
+                return
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 return
             self._http.start_next_cycle()
 
@@ -96,19 +108,22 @@ class _Conversation:
                 return None  # the connection is closed
 
     async def _answer(self, request: h11.Request) -> bool:
-        wanted = dict(request.headers).get(names.FLIGHT.encode(), b"").decode("ascii", "replace")
-        number, _, form = wanted.partition(".")
-        flight = self._flights.numbered(int(number)) if number.isdecimal() else None
-        if flight is None or flight.live is None:
-            await self._send_head(503, [("content-type", "text/plain")])
-            await self._end()
-            return True
-        self._flights.board(flight)
+        """Serve a follower to the end of its stream; False when there is none to serve any more."""
+        named = dict(request.headers).get(names.FLIGHT.encode(), b"").decode("ascii", "replace")
+        number, _, ticket = named.partition(".")
+        if not number.isdecimal() or not ticket.isdecimal():
+            return False
+        flight = self._flights.numbered(int(number))
+        follower = self._flights.board(flight, int(ticket)) if flight is not None else None
+        if flight is None or flight.live is None or follower is None:
+            return False
         gone = asyncio.create_task(self._gone())
-        serving = asyncio.create_task(self._serve(flight, usage=form == "usage"))
+        serving = asyncio.create_task(self._serve(flight, flight.live, follower))
         try:
             await asyncio.wait((gone, serving), return_when=asyncio.FIRST_COMPLETED)
-            return serving.result() if serving.done() else False
+            if serving.done():
+                serving.result()
+            return serving.done()
         finally:
             for task in (gone, serving):
                 task.cancel()
@@ -122,44 +137,41 @@ class _Conversation:
             self._http.receive_data(data)
             await asyncio.Event().wait()
 
-    async def _serve(self, flight: Flight, *, usage: bool) -> bool:
-        live = flight.live
-        if live is None:
-            return False
+    async def _serve(self, flight: Flight, live: LiveStream, follower: Follower) -> None:
         begun = False
         try:
-            async for part in live.follow(usage=usage):
+            async for piece in live.follow(usage=follower.usage):
                 if not begun:
                     begun = True
-                    backend = flight.leader.response
-                    told = backend.headers.get(names.BACKEND) if backend is not None else None
-                    headers = [("content-type", EVENT_STREAM), *([(names.BACKEND, told)] if told else [])]
-                    await self._send_head(200, headers)
-                await self._send(part)
+                    told = [(names.BACKEND.encode(), flight.backend.encode())] if flight.backend else []
+                    await self._send_head(200, [(b"content-type", EVENT_STREAM.encode()), *told])
+                await self._send(piece)
         except StreamCut:
-            return False if begun else await self._alone(flight)
-        if not begun:
-            return await self._alone(flight)
-        await self._end()
-        return True
+            if begun:
+                raise
+        if begun:
+            await self._end()
+        else:
+            await self._alone(flight.leader, follower)
 
-    async def _alone(self, flight: Flight) -> bool:
-        """Make the call again for this follower: the flight ended before there was anything to follow."""
-        try:
-            async with self._caller.call(flight.leader) as reply:
-                headers = [item for item in reply.headers.items() if item[0] not in _HOP_HEADERS]
-                await self._send_head(reply.status, headers)
-                parts: AsyncIterator[bytes] = reply.parts()
-                async for part in parts:
-                    await self._send(part)
-        except CallFailed:
-            return False
+    async def _alone(self, leader: Exchange, follower: Follower) -> None:
+        """Make the follower's own call: the question is the leader's, who asks is not."""
+        if leader.forwarded is None:
+            raise CallFailed("the question was never sent")
+        forward = replace(leader.forwarded, remove=follower.remove)
+        async with self._caller.call(follower.head, forward, leader.body) as reply:
+            headers = [(name, value) for name, value in reply.raw if name.lower() not in _HOP_HEADERS]
+            await self._send_head(reply.status, headers)
+            recorder = _usage_filter(leader, follower, reply)
+            async for part in reply.parts():
+                visible = recorder.feed(part, end=False) if recorder is not None else None
+                await self._send(part if visible is None else visible)
+            if recorder is not None:
+                await self._send(recorder.feed(b"", end=True) or b"")
         await self._end()
-        return True
 
-    async def _send_head(self, status: int, headers: list[tuple[str, str]]) -> None:
-        head = [*headers, ("transfer-encoding", "chunked")]
-        self._write(h11.Response(status_code=status, headers=head))
+    async def _send_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._write(h11.Response(status_code=status, headers=[*headers, (b"transfer-encoding", b"chunked")]))
         await self._writer.drain()
 
     async def _send(self, part: bytes) -> None:
@@ -175,3 +187,11 @@ class _Conversation:
         data = self._http.send(event)
         if data:
             self._writer.write(data)
+
+
+def _usage_filter(leader: Exchange, follower: Follower, reply: Reply) -> StreamRecorder | None:
+    """Return what takes the usage out again that only the mesh has asked for."""
+    kind = reply.headers.get("content-type", "")
+    if follower.usage or not kind.startswith(STREAM_TYPE) or not is_readable(reply.status, reply.headers):
+        return None
+    return StreamRecorder(leader.parsed.operation, hides_usage=True, max_bytes=READ_AT_MOST_BYTES)

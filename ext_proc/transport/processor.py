@@ -109,8 +109,9 @@ class ExternalProcessor:
 
     def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> bytes:
         self._pipeline.routed(exchange)
-        status, headers = codec.response_head(message.response_headers)
-        wish = self._pipeline.response_head(exchange, status, headers)
+        received = message.response_headers
+        status, headers = codec.response_head(received)
+        wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)
         return _WISHES[wish]
 
     def _on_response_body(self, exchange: Exchange, received: HttpBody) -> bytes:

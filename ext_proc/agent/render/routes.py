@@ -45,6 +45,7 @@ FILTER_ON: Final[Json] = {"@type": f"{TYPE}/envoy.config.route.v3.FilterConfig",
 TOKEN_FILTERS: Final = ("envoy.filters.http.json_to_metadata", "envoy.filters.http.sse_to_metadata")
 CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
 RAW_IDLE_MS: Final = 300_000
+ORIGIN_MARGIN_MS: Final = 1_000
 NO_ROUTE: Final = "no-route"
 ROUTE_REASONS: Final = (NO_ROUTE, UNKNOWN_PATH)
 
@@ -69,7 +70,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "routes": [
             _trace(),
             *decided.values(),
-            _origin(),
+            _origin(snapshots),
             _unknown_route(),
             *_undecided(current),
             _outside(),
@@ -147,8 +148,21 @@ def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape) -
     }
 
 
-def _origin() -> Json:
-    """Send a follower of a flight to the processor that has the stream; the stream's own limits end it."""
+def _origin(snapshots: Sequence[Snapshot]) -> Json:
+    """Send a follower of a flight to the processor that has the stream.
+
+    The stream's own limits end it. So it is silent for longer than any of them only when the processor
+    hangs, and nothing else would cut a follower then.
+    """
+    longest = max(
+        (
+            _longest_silence_ms(backend, terms)
+            for snapshot in snapshots
+            for backend in snapshot.backends.values()
+            for terms in terms_in_use(snapshot)
+        ),
+        default=0,
+    )
     return {
         "name": ORIGIN_ROUTE,
         "match": {
@@ -159,10 +173,18 @@ def _origin() -> Json:
             "cluster_header": headers.ORIGIN,
             "cluster_not_found_response_code": "SERVICE_UNAVAILABLE",
             "timeout": "0s",
-            "idle_timeout": "0s",
+            "idle_timeout": seconds(longest + ORIGIN_MARGIN_MS),
         },
         **_parsed(True),
     }
+
+
+def _longest_silence_ms(backend: Backend, terms: RouteTerms) -> int:
+    """Return how long a stream may be silent whose leader leaves it in silence: another call begins then."""
+    policy, limits = terms.retry, backend.timeouts
+    waits = (policy.attempts - 1) * max(policy.max_ms, terms.hold.max_ms)
+    begins = policy.attempts * max(limits.request_ms, limits.stream_idle_ms) + waits
+    return begins + limits.stream_idle_ms
 
 
 def _parsed(parsed: bool) -> Json:
