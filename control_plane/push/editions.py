@@ -77,8 +77,8 @@ class Editions:
                 return edition.parcels.of(workload)
         return None
 
-    def with_content(self, workload: str, content: str) -> Iterator[Edition]:
-        """Yield the editions that bring `content` to `workload`, the newest first."""
+    def with_content(self, content: str) -> Iterator[Edition]:
+        """Yield the editions that bring `content`, the newest first."""
         for edition in reversed(self._editions):
-            if edition.parcels.brings(workload, content):
+            if edition.parcels.brings(content):
                 yield edition

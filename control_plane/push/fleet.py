@@ -147,15 +147,14 @@ class Fleet:
         for sidecar, parcel in wanted:
             if sidecar.holds == parcel.content:
                 rollout.accepted(sidecar.identity.sidecar, parcel.content, now_s)
-        for content in contents:
-            if (earlier := self._refused.get(content)) is not None:
-                reason = f"refused before, as {earlier.sent.version}: {earlier.reason}"
-                self._halted(rollout, rollout.halt(reason))
+        earlier = next((self._refused[content] for content in contents if content in self._refused), None)
+        if earlier is not None:
+            self._halt(rollout, f"refused before, as {earlier.sent.version}: {earlier.reason}")
 
-    def _halted(self, rollout: Rollout, halted: bool) -> None:
-        if halted:
-            self._log.error("revision halted", revision=rollout.revision, reason=rollout.reason)
-            self._on_halt(rollout.revision, rollout.reason)
+    def _halt(self, rollout: Rollout, reason: str) -> None:
+        rollout.halt(reason)
+        self._log.error("revision halted", revision=rollout.revision, reason=rollout.reason)
+        self._on_halt(rollout.revision, rollout.reason)
 
     # The sidecars.
 
@@ -199,7 +198,7 @@ class Fleet:
         if sent is None or again:
             return
         moved = False
-        for edition in self._editions.with_content(sidecar.identity.workload, sent.content):
+        for edition in self._editions.with_content(sent.content):
             if edition.revision == sent.revision:
                 self._on_acknowledged(now_s - edition.published_s)
             before = edition.rollout.phase
@@ -215,14 +214,19 @@ class Fleet:
         if refusal is None:
             return
         content = refusal.sent.content
-        for edition in self._editions.with_content(identity.workload, content):
-            before = edition.rollout.phase
-            after = edition.rollout.refused(identity.sidecar, content, reason, now_s)
-            if after is Phase.HALTED and before is not Phase.HALTED:
-                self._refused[content] = refusal
-                if len(self._refused) > MAX_REFUSED:
-                    del self._refused[next(iter(self._refused))]
-                self._halted(edition.rollout, True)
+        editions = [
+            edition
+            for edition in self._editions.with_content(content)
+            if edition.rollout.phase is not Phase.HALTED
+        ]
+        after = {edition.rollout.refused(identity.sidecar, content, reason, now_s) for edition in editions}
+        if Phase.HALTED in after:
+            self._refused[content] = refusal
+            if len(self._refused) > MAX_REFUSED:
+                del self._refused[next(iter(self._refused))]
+            # Whole or not at all: each revision that brings it.
+            for edition in editions:
+                self._halt(edition.rollout, reason)
         self._advance()
 
     def told(self, sidecar: Sidecar, told: Told) -> None:

@@ -99,10 +99,9 @@ class Parcels:
             found = self._by_workload[workload] = self._make(self._policy.compile(workload))
         return found
 
-    def brings(self, workload: str, content: str) -> bool:
-        """Return whether `content` is what `workload` is to hold, as far as that was asked for."""
-        found = self._by_workload.get(workload)
-        return found is not None and found.content == content
+    def brings(self, content: str) -> bool:
+        """Return whether `content` is what some workload is to hold, as far as workloads were asked for."""
+        return content in self._by_content
 
     def _make(self, snapshot: Snapshot) -> Parcel:
         secrets = {

@@ -59,7 +59,7 @@ def choose_wave(due: Mapping[str, Iterable[Candidate]]) -> frozenset[str]:
 class Rollout:
     """The state of one revision.
 
-    A refusal in the wave halts it. The wave ends when all of it have answered or are gone, and after
+    A refusal during the wave halts it. The wave ends when all of it have answered or are gone, and after
     `WAVE_LIMIT_S` whatever they do. Later it is halted when more refuse a content than accept it. Once halted
     it stays so.
 
@@ -110,8 +110,8 @@ class Rollout:
         """Take in that `sidecar` refuses `content`; return the phase that this leads to."""
         answers = self._of(content)
         answers.refused.add(sidecar)
-        in_wave = self.phase is Phase.WAVE and sidecar in self.wave
-        if in_wave or (self.phase is Phase.ALL and self._outnumbered(answers, now_s)):
+        # In the wave, whoever says so: another one may have had the content from a revision before.
+        if self.phase is Phase.WAVE or self._outnumbered(answers, now_s):
             self.halt(reason)
         return self._answered(sidecar, now_s)
 

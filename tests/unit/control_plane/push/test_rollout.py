@@ -66,6 +66,12 @@ def test_one_refusal_in_the_wave_halts() -> None:
     assert (rollout.reason, rollout.reaches("a"), rollout.deadline_s) == ("bad cluster", False, None)
 
 
+def test_during_the_wave_a_refusal_by_any_other_halts_too() -> None:
+    """It had the content from a revision before, and has only now said no."""
+    rollout = Rollout(1, {"a"}, 0.0)
+    assert rollout.refused("z", C, "no", 0.1) is Phase.HALTED
+
+
 def test_later_a_minority_of_refusals_halts_nothing() -> None:
     """Per content: more must refuse it than accept it."""
     rollout = Rollout(1, {"a"}, 0.0)
@@ -128,7 +134,7 @@ def test_whatever_happens_a_revision_only_moves_forward(
         if kind == "accepted":
             rollout.accepted(sidecar, C, now_s)
         elif kind == "refused":
-            refused_in_wave |= phase is Phase.WAVE and sidecar in wave
+            refused_in_wave |= phase is Phase.WAVE
             rollout.refused(sidecar, C, "no", now_s)
         elif kind == "gone":
             rollout.gone(sidecar, now_s)
