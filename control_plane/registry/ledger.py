@@ -21,6 +21,7 @@ from control_plane.registry.values import Actor, AuditEntry, Head, Revision, Sto
 KEY_SALT = "key_salt"
 SALT_BYTES = 32
 MAX_TEXT = 1024
+CANCEL_AGAIN_S = 1.0
 
 Listener = Callable[[Head], None]
 
@@ -111,6 +112,7 @@ class Ledger:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._listeners: list[Listener] = []
+        self._closing = False
         self._status = StoreStatus(False, "not opened yet", now(), store.name)
         self.state = State()
 
@@ -145,9 +147,13 @@ class Ledger:
 
     async def close(self) -> None:
         """Stop following and close the store."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._closing = True
+        left = {task for task in self._tasks if not task.done()}
+        while left:
+            # Again, since drivers have been seen to lose a cancellation that comes with an answer.
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
         await self._store.close()
 
     @contextlib.asynccontextmanager
@@ -196,9 +202,11 @@ class Ledger:
             listener(state.in_force)
 
     async def _follow(self) -> None:
-        while True:
+        while not self._closing:
+            # Not wait_for, which in Python 3.11 forgets a cancellation that comes with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._poll_s)
+                async with asyncio.timeout(self._poll_s):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 await self.refresh()

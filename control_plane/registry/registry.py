@@ -99,6 +99,10 @@ class Registry:
         """Stop following and let the database go."""
         await self._ledger.close()
 
+    async def refresh(self) -> None:
+        """Read now what other replicas changed, rather than within a second."""
+        await self._ledger.refresh()
+
     def status(self) -> StoreStatus:
         """Return whether the database answers."""
         return self._ledger.status()

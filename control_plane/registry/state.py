@@ -18,7 +18,6 @@ from control_plane.resources.parsing import Document
 from control_plane.resources.problems import InvalidDocumentsError
 from ext_proc.contract.snapshot import ConsumerKey
 
-
 ANY_KIND: Final = frozenset(KINDS)
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from control_plane.registry.errors import StorageFullError, StoreOpenError, StoreUnavailableError
 
 NO_ANSWER: Final = "no answer in time"
+LOST: Final = "the connection is lost"
 _FULL: Final = "53100"
 # By SQLSTATE, or its class.
 _REASONS: Final = {
@@ -28,7 +29,7 @@ _REASONS: Final = {
     "55P03": "another change holds the lock",
     "57": "it is starting or stopping",
     "57014": NO_ANSWER,
-    "08": "the connection is lost",
+    "08": LOST,
     "23": "another change came between",
     "40": "another change came between",
 }
@@ -88,6 +89,8 @@ def _meaning(error: BaseException) -> StorageFullError | StoreUnavailableError:
         return StoreUnavailableError(
             next((said for part, said in _SQLITE_REASONS if part in text), "it failed")
         )
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return StoreUnavailableError(LOST)
     return StoreUnavailableError(_connection_reason(cause))
 
 
@@ -98,7 +101,7 @@ def _connection_reason(error: BaseException) -> str:
         return "its host name is not known"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
-    return "the connection is lost" if isinstance(error, OSError | DBAPIError) else "it failed"
+    return LOST if isinstance(error, OSError) else "it failed"
 
 
 def _sqlstate(error: BaseException | None) -> str:

@@ -21,9 +21,18 @@ LOCK_WAIT_MS: Final = 8_000
 STATEMENT_S: Final = 15.0
 PING_S: Final = 15.0
 RETRY_S: Final = 1.0
+CLOSE_S: Final = 0.5
 CHANNEL: Final = "outrigger_changes"
 # Any constant that no other application on this database uses: "outrigge" as bytes.
 LOCK_ID: Final = int.from_bytes(b"outrigge", "big")
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]  # untyped
+    """A connection that says goodbye to a server that answers, and does not wait for one that is frozen."""
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109  # asyncpg's signature
+        """Close, within `CLOSE_S` even if more is allowed."""
+        await super().close(timeout=CLOSE_S if timeout is None else min(timeout, CLOSE_S))
 
 
 class Postgres:
@@ -71,19 +80,32 @@ class Postgres:
             wake()
             while not lost.is_set():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(lost.wait(), PING_S)
-                    return
+                    async with asyncio.timeout(PING_S):
+                        await lost.wait()
+                        return
                 # A connection that a network forgot tells nobody.
                 await connection.execute("SELECT 1", timeout=CONNECT_S)
         finally:
             connection.terminate()
 
     async def _connect(self) -> Any:
+        connecting = asyncio.ensure_future(self._connected())
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            # Cut in the middle, asyncpg leaves a future behind that asyncio complains of in the log.
+            await asyncio.wait([connecting], timeout=CONNECT_S)
+            if connecting.done() and not connecting.cancelled() and not connecting.exception():
+                connecting.result().terminate()
+            raise
+
+    async def _connected(self) -> Any:
         with _understood():
             return await asyncpg.connect(
                 self._dsn,
                 timeout=CONNECT_S,
                 command_timeout=STATEMENT_S,
+                connection_class=_Connection,
                 server_settings={"application_name": "outrigger"},
             )
 

@@ -15,7 +15,7 @@ from control_plane.store.migrating import migrate
 from control_plane.store.reading import SqlReading
 from control_plane.store.writing import SqlWriting
 
-FIRST_ANSWER_S: Final = 2.5
+FIRST_ANSWER_S: Final = 2.0
 """How long a database may take for its first word; a frozen one is told from a slow one by it."""
 
 OPEN_S: Final = 60.0
