@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from control_plane.cli.client import FieldError, Refused
 from control_plane.cli.failures import CommandFailed
-from control_plane.resources.documents import check_documents
 from control_plane.resources.loading import FieldPath, RawDocument, read_files
 from control_plane.resources.problems import InvalidDocumentsError, Problem
 
@@ -31,6 +30,8 @@ def read_documents(paths: Sequence[Path]) -> list[RawDocument]:
         if not raws:
             raise CommandFailed("there is no document in the files; give some with -f")
         if not all(_is_json(raw.value) for raw in raws):
+            from control_plane.resources.documents import check_documents  # noqa: PLC0415 - slow to load
+
             check_documents(raws)  # names the field, and its line
             raise CommandFailed("a document holds a value or a key that JSON cannot carry; write it as text")
     except InvalidDocumentsError as refused:
