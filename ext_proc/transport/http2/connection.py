@@ -129,7 +129,11 @@ class Connection(asyncio.Protocol):
                 if need > OUR_MAX_FRAME + frames.HEADER_BYTES:
                     raise ProtocolError(frames.FRAME_SIZE_ERROR, "a frame is longer than announced")
                 break
-            self._frame(kind, flags, stream_id & frames.LARGEST_ID, data[start:end])
+            stream_id &= frames.LARGEST_ID
+            if kind == frames.DATA and self._open_block is None:
+                self._on_data(flags, stream_id, data[start:end])
+            else:
+                self._frame(kind, flags, stream_id, data[start:end])
             if self._closing:
                 return
             position = end
@@ -150,11 +154,10 @@ class Connection(asyncio.Protocol):
         return self._greeted
 
     def _frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+        """Take any frame but DATA, which is not worth another call; DATA comes here to be refused."""
         if self._open_block is not None and kind != frames.CONTINUATION:
             raise ProtocolError(frames.PROTOCOL_ERROR, "a header block is not finished")
-        if kind == frames.DATA:
-            self._on_data(flags, stream_id, payload)
-        elif kind == frames.HEADERS:
+        if kind == frames.HEADERS:
             self._on_headers(flags, stream_id, payload)
         elif kind == frames.WINDOW_UPDATE:
             self._on_window_update(stream_id, payload)

@@ -134,6 +134,7 @@ class Crowd:
         self._open = set(range(1, 2 * calls + 1, 2))
         self.contents = {stream_id: _message(b"%d" % stream_id) for stream_id in self._open}
         self.answers = dict.fromkeys(self._open, b"")
+        self._answered = 0
         self._rest = b""
         windows = frames.settings({frames.SETTINGS_HEADER_TABLE_SIZE: 0}) + frames.window_update(0, 2**30)
         writer.write(frames.PREFACE + windows)
@@ -158,7 +159,8 @@ class Crowd:
 
     async def until_answered(self) -> None:
         """Receive until each call has as many bytes as it sent."""
-        while sum(map(len, self.answers.values())) < sum(map(len, self.contents.values())):
+        sent = sum(map(len, self.contents.values()))
+        while self._answered < sent:
             await self._receive()
 
     async def until_ended(self) -> None:
@@ -182,6 +184,7 @@ class Crowd:
         assert kind not in (frames.GOAWAY, frames.RST_STREAM), payload
         if kind == frames.DATA:
             self.answers[stream_id] += payload
+            self._answered += len(payload)
         elif kind == frames.HEADERS and flags & frames.END_STREAM:
             self._open.remove(stream_id)
         elif kind == frames.PING and not flags:
