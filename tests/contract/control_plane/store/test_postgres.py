@@ -95,10 +95,9 @@ async def test_a_user_without_the_right_to_make_tables_is_told_so(
     store: SqlStore, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     """Since PostgreSQL 15 only its owner may make tables in a database's public schema."""
-    url = postgres.new_database()
     async with store._engine.begin() as connection:
         await connection.exec_driver_sql("CREATE ROLE guest LOGIN PASSWORD 'guest'")
-    guest = store_for(url.replace(f"outrigger:{postgres.password}", "guest:guest"), tmp_path)
+    guest = store_for(postgres.url().replace(f"outrigger:{postgres.password}", "guest:guest"), tmp_path)
     with pytest.raises(StoreOpenError, match="grant it CREATE"):
         await guest.open()
     await guest.close()
