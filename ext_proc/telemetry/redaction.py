@@ -60,7 +60,7 @@ _KEYS: Final = re.compile(
       (?!(?i:bearer|basic)\s)(?P<named>(?=[^\s"',;&}\\]*\d|[^\s"',;&}\\]{16})[^\s"',;&}\\]{6,})
     | (?<![A-Za-z0-9])(?P<token>
           sk-(?:[A-Za-z0-9_-]*\d[A-Za-z0-9_-]{2,}|[A-Za-z0-9_-]{16,})
-        | ork_[A-Za-z0-9_-]{4,}
+        | or[kt]_[A-Za-z0-9_-]{4,}
         | (?:[prs]k_(?:live|test)|gh[pousr]|github_pat|glpat|gsk|hf|xai|npm|pypi)[_-][A-Za-z0-9_-]{16,}
         | xox[abeprs]-[A-Za-z0-9-]{10,}
         | AIza[A-Za-z0-9_-]{30,}
@@ -73,7 +73,7 @@ _KEYS: Final = re.compile(
 )
 # A quick look whether `_KEYS` can match at all: it spares most texts its many branches.
 _KEY_HINT: Final = re.compile(
-    r"bearer\s|basic\s|://|authorization|key|passw|secret|token|sk-|[a-z]k_|ork_|gh[pousr]_|github_pat|glpat"
+    r"bearer\s|basic\s|://|authorization|key|passw|secret|token|sk-|[a-z]k_|or[kt]_|gh[pousr]_|github_pat|glpat"
     r"|gsk|hf_|xai|npm|pypi|xox|aiza|a[ks]ia|eyj",
     re.IGNORECASE,
 )

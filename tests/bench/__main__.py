@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,11 +17,15 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import rivals
+from tests.bench.api import measure_api, running_api
+from tests.bench.fleet import measure_fleet
 from tests.bench.lab import Lab
 from tests.bench.load import LoadFailed, ensure_wrk
 from tests.bench.measure import Bench, Effort, Row
 
-ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
+SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
+CONTROL_ROWS = ("api", "fleet")
+ROWS = (*SIDECAR_ROWS, *CONTROL_ROWS)
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -38,17 +43,35 @@ def main() -> int:
     effort = Effort.quick() if options.quick else Effort.full()
     chosen = options.only or ROWS
     rows: list[Row] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="ob-") as folder,
-        Lab(Path(folder), with_rivals="rivals" in chosen) as lab,
-    ):
+    with tempfile.TemporaryDirectory(prefix="ob-") as name:
+        folder = Path(name)
+        if not set(SIDECAR_ROWS).isdisjoint(chosen):
+            rows += _sidecar(folder, chosen, effort, console)
+        if "api" in chosen:
+            console.print("[dim]measuring api …[/]")
+            with running_api(_made(folder / "api")) as api:
+                rows += measure_api(api, effort, folder)
+        if "fleet" in chosen:
+            console.print("[dim]measuring fleet …[/]")
+            rows += measure_fleet(effort, _made(folder / "fleet"))
+    console.print(_table(rows))
+    _keep(rows, options.quick)
+    return 1 if any(row.passed is False for row in rows) else 0
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _sidecar(folder: Path, chosen: Sequence[str], effort: Effort, console: Console) -> list[Row]:
+    rows: list[Row] = []
+    with Lab(folder, with_rivals="rivals" in chosen) as lab:
         for name, measure in Bench(lab, effort).rows().items():
             if name in chosen:
                 console.print(f"[dim]measuring {name} …[/]")
                 rows += measure()
-    console.print(_table(rows))
-    _keep(rows, options.quick)
-    return 1 if any(row.passed is False for row in rows) else 0
+    return rows
 
 
 def _options() -> argparse.Namespace:
