@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from control_plane.registry.changes import versions_diff
 from control_plane.registry.errors import NotFoundError
+from control_plane.registry.history import History
 from control_plane.registry.keys import ConsumerKeys, revoke_keys_of
 from control_plane.registry.ledger import Change, Ledger, Log, audit_entry, printable
 from control_plane.registry.planning import (
@@ -23,6 +22,7 @@ from control_plane.registry.planning import (
 from control_plane.registry.ports import DocumentVersion, Sealer, Store
 from control_plane.registry.preconditions import check_preconditions
 from control_plane.registry.state import documents_changed, refreshed
+from control_plane.registry.tokens import Tokens
 from control_plane.registry.values import (
     ITSELF,
     Actor,
@@ -45,7 +45,6 @@ from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import RawDocument
 
 POLL_S: Final = 1.0
-MAX_LISTED: Final = 500
 _NAMED_IN_AUDIT: Final = 20
 
 
@@ -70,6 +69,8 @@ class Registry:
         self._ledger = Ledger(store, sealer, now=now, random_bytes=random_bytes, log=log, poll_s=poll_s)
         self._keys = ConsumerKeys(self._ledger, random_bytes)
         self._vault = Vault(self._ledger, sealer)
+        self._tokens = Tokens(self._ledger)
+        self._history = History(self._ledger)
         self._sealer = sealer
 
     @property
@@ -211,51 +212,23 @@ class Registry:
 
     async def revisions(self, *, limit: int = 50, before: int | None = None) -> list[Revision]:
         """Return revisions below `before`, newest first; their changes without fields."""
-        async with self._ledger.look() as reading:
-            return await reading.revisions(limit=_bounded(limit), before=before)
+        return await self._history.revisions(limit=limit, before=before)
 
     async def revision(self, number: int) -> Revision:
-        """Return one revision with the fields it changed.
-
-        Raises:
-            NotFoundError: there is none.
-        """
-        async with self._ledger.look() as reading:
-            found = await reading.revision(number)
-            if found is None:
-                raise NotFoundError(f"revision {number}")
-            versions = await reading.history(number - 1, number)
-        return replace(found, changes=await asyncio.to_thread(versions_diff, versions, number - 1, number))
+        """Return one revision with the fields it changed; see `History.revision`."""
+        return await self._history.revision(number)
 
     async def diff(self, older: int, newer: int) -> tuple[DocumentChange, ...]:
-        """Return what has to change in `older` to get `newer`; 0 is the empty beginning.
-
-        Raises:
-            NotFoundError: one of them does not exist.
-        """
-        first, last = min(older, newer), max(older, newer)
-        async with self._ledger.look() as reading:
-            for number in {first, last} - {0}:
-                if await reading.revision(number) is None:
-                    raise NotFoundError(f"revision {number}")
-            versions = await reading.history(first, last)
-        return await asyncio.to_thread(versions_diff, versions, older, newer)
+        """Return what has to change in `older` to get `newer`; see `History.diff`."""
+        return await self._history.diff(older, newer)
 
     async def documents_at(self, number: int) -> list[StoredDocument]:
-        """Return the documents of one revision, sorted by kind and name.
-
-        Raises:
-            NotFoundError: there is none.
-        """
-        async with self._ledger.look() as reading:
-            if await reading.revision(number) is None:
-                raise NotFoundError(f"revision {number}")
-            return await reading.documents_at(number)
+        """Return the documents of one revision, sorted by kind and name; see `History.documents_at`."""
+        return await self._history.documents_at(number)
 
     async def audit(self, *, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
         """Return audit rows with ids below `before`, newest first."""
-        async with self._ledger.look() as reading:
-            return await reading.audit(limit=_bounded(limit), before=before)
+        return await self._history.audit(limit=limit, before=before)
 
     async def record(
         self, actor: Actor, action: str, target: str, *, outcome: str = "ok", detail: str = ""
@@ -299,37 +272,20 @@ class Registry:
         return await self._vault.rotate(actor)
 
     async def add_token(self, row: TokenRow, actor: Actor) -> None:
-        """Keep a new API token."""
-        async with self._ledger.change() as change:
-            await change.tx.add_token(row)
-            detail = f"{row.role} {row.name}"
-            await change.audit(actor, "create token", f"token {row.id}", detail=detail)
-            change.state = replace(change.state, tokens={**change.state.tokens, row.id: row})
-            change.touch("tokens")
+        """Keep a new API token; see `Tokens.add`."""
+        await self._tokens.add(row, actor)
 
     async def tokens(self) -> list[TokenRow]:
         """Return every token, oldest first, revoked ones too; from memory."""
-        return list(self._ledger.state.tokens.values())
+        return self._tokens.all()
 
     async def token(self, token_id: str) -> TokenRow | None:
         """Return one token; from memory, so that it works while the database is gone."""
-        return self._ledger.state.tokens.get(token_id)
+        return self._tokens.by_id(token_id)
 
     async def revoke_token(self, token_id: str, actor: Actor) -> None:
-        """End a token now, on every replica within a second.
-
-        Raises:
-            NotFoundError: there is none, or it is revoked.
-        """
-        async with self._ledger.change() as change:
-            row = change.state.tokens.get(token_id)
-            if row is None or row.revoked_at is not None:
-                raise NotFoundError(f"token {token_id}")
-            await change.tx.revoke_token(token_id, change.at)
-            await change.audit(actor, "revoke token", f"token {token_id}", detail=f"{row.role} {row.name}")
-            ended = replace(row, revoked_at=change.at)
-            change.state = replace(change.state, tokens={**change.state.tokens, token_id: ended})
-            change.touch("tokens")
+        """End a token now, on every replica within a second; see `Tokens.revoke`."""
+        await self._tokens.revoke(token_id, actor)
 
     async def _commit(
         self, change: Change, plan: Plan, actor: Actor, action: str, *, rolled_back_to: int | None = None
@@ -361,7 +317,3 @@ def _target(plan: Plan, rolled_back_to: int | None) -> str:
     changed = [change.document for change in plan.changes if change.action is not ChangeAction.UNCHANGED]
     more = len(changed) - _NAMED_IN_AUDIT
     return ", ".join(changed[:_NAMED_IN_AUDIT]) + (f" and {more} more" if more > 0 else "")
-
-
-def _bounded(limit: int) -> int:
-    return max(1, min(limit, MAX_LISTED))

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from control_plane.registry.errors import InUseError, NotFoundError, PreconditionError
 from control_plane.registry.registry import Registry
-from control_plane.registry.values import ChangeAction, Head, RevisionState, TokenRow
+from control_plane.registry.values import ChangeAction, Head, RevisionState
 from control_plane.resources.loading import RawDocument
 from control_plane.resources.problems import InvalidDocumentsError
-from tests.harness.registries import ACTOR, START, SetClock, backend, consumer, model, raw
+from tests.contract.control_plane.registry.test_tokens import token
+from tests.harness.registries import ACTOR, backend, consumer, model, raw
 
 Replica = Callable[[], Registry]
 
@@ -162,40 +162,6 @@ async def test_a_deletion_that_leaves_the_rest_wrong_is_refused(registry: Regist
     assert error.value.problems[0].document == "Policy/strict"
 
 
-async def test_history_tells_what_each_revision_changed(registry: Registry, clock: SetClock) -> None:
-    """Newest first; with fields when one is asked for; whatever the clock did meanwhile."""
-    await registry.apply([consumer("c", "t"), consumer("d", "t")], ACTOR, action="start")
-    clock.move(days=-300)
-    await registry.put("Consumer", "c", consumer("c", "u"), ACTOR)
-    await registry.delete("Consumer", "d", ACTOR)
-    listed = await registry.revisions()
-    assert [(item.revision, item.action, item.actor, item.source) for item in listed] == [
-        (3, "delete", "tester", "127.0.0.1"),
-        (2, "put", "tester", "127.0.0.1"),
-        (1, "start", "tester", "127.0.0.1"),
-    ]
-    assert listed[1].at == START - timedelta(days=300)
-    assert [item.revision for item in await registry.revisions(limit=1, before=3)] == [2]
-    (change,) = (await registry.revision(2)).changes
-    assert (change.document, change.fields[0].before, change.fields[0].after) == ("Consumer/c", "t", "u")
-    with pytest.raises(NotFoundError, match="revision 9 does not exist"):
-        await registry.revision(9)
-
-
-async def test_two_revisions_are_compared_in_either_order(registry: Registry) -> None:
-    """0 is the empty beginning."""
-    for tenant in ("t", "u", "t"):
-        await registry.put("Consumer", "c", consumer("c", tenant), ACTOR)
-    assert await registry.diff(1, 3) == ()
-    (forth,) = await registry.diff(1, 2)
-    (back,) = await registry.diff(2, 1)
-    assert (forth.fields[0].after, back.fields[0].after) == ("u", "t")
-    assert [item.action for item in await registry.diff(0, 2)] == [ChangeAction.CREATE]
-    assert [item.action for item in await registry.diff(2, 0)] == [ChangeAction.DELETE]
-    with pytest.raises(NotFoundError):
-        await registry.diff(1, 4)
-
-
 async def test_a_rollback_is_a_new_revision_with_the_old_documents(registry: Registry) -> None:
     """Changed ones as they were, deleted ones back, new ones gone."""
     await registry.apply([consumer("c", "t"), consumer("d", "t")], ACTOR)
@@ -315,49 +281,6 @@ async def test_a_restart_finds_everything(replica: Replica) -> None:
     assert again.head.secrets == {("s", "key"): b"sk-1"}
     assert again.head.key_salt
     assert await again.tokens() == [token()]
-
-
-async def test_every_change_and_what_others_report_is_in_the_audit(registry: Registry) -> None:
-    """Who, when, what, from where, and how it ended; texts are cut and printable."""
-    await registry.apply([consumer(f"c{number:02}") for number in range(25)], ACTOR)
-    await registry.record(ACTOR, "put", "Tier/x\x00\n", outcome="forbidden", detail="z" * 5_000)
-    refused, applied = await registry.audit()
-    assert (refused.actor, refused.role, refused.source, refused.at) == (
-        "tester",
-        "admin",
-        "127.0.0.1",
-        START,
-    )
-    assert (refused.target, refused.outcome, refused.revision) == ("Tier/x??", "forbidden", None)
-    assert len(refused.detail) == 1_024
-    assert (applied.action, applied.outcome, applied.revision) == ("apply", "ok", 1)
-    assert applied.target.startswith("Consumer/c00, Consumer/c01, ")
-    assert applied.target.endswith(", Consumer/c19 and 5 more")
-    assert await registry.audit(limit=1, before=refused.id) == [applied]
-
-
-def token() -> TokenRow:
-    """Return a token's row."""
-    return TokenRow("t1", "ci", "editor", ("models",), b"digest", b"salt", START)
-
-
-async def test_tokens_are_read_from_memory_and_revoked(registry: Registry) -> None:
-    """A revoked one is still listed, with its end."""
-    await registry.add_token(token(), ACTOR)
-    assert await registry.token("t1") == token()
-    assert await registry.token("t2") is None
-    await registry.revoke_token("t1", ACTOR)
-    (ended,) = await registry.tokens()
-    assert ended.revoked_at == START
-    for name in ("t1", "t2"):
-        with pytest.raises(NotFoundError):
-            await registry.revoke_token(name, ACTOR)
-    actions = [(row.action, row.target, row.detail) for row in await registry.audit()]
-    assert actions == [
-        ("revoke token", "token t1", "editor ci"),
-        ("create token", "token t1", "editor ci"),
-    ]
-    assert registry.head.revision == 0
 
 
 async def test_no_secret_is_in_a_representation(registry: Registry, tmp_path: Path) -> None:
