@@ -337,7 +337,7 @@ def step(number: int) -> list[str]:
     return [
         model("hot", f"v{number}", backend=f"b{number % 2}"),
         "kind: Policy\nmetadata: {name: length}\n"
-        f"spec: {{parameters: {{maxTokens: {{max: {length(number)}}}}}}}\n",
+        f"spec: {{parameters: {{maxTokens: {{max: {length(number)}, default: {length(number)}}}}}}}\n",
     ]
 
 
