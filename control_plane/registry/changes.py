@@ -21,7 +21,7 @@ def path_changes(before: Any, after: Any, path: FieldPath = ()) -> Iterator[Path
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in [*before, *(key for key in after if key not in before)]:
             yield from path_changes(before.get(key), after.get(key), (*path, str(key)))
-    elif isinstance(before, Sequence) and isinstance(after, Sequence) and not isinstance(before, str | bytes):
+    elif isinstance(before, list) and isinstance(after, list):
         for index, (one, other) in enumerate(zip_longest(before, after)):
             yield from path_changes(one, other, (*path, index))
     elif not _same(before, after):

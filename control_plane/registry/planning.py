@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from control_plane.registry.changes import field_changes
 from control_plane.registry.errors import InUseError, NotFoundError
@@ -16,6 +17,8 @@ from control_plane.resources.problems import InvalidDocumentsError, Problem
 from control_plane.resources.unbuilt import notices
 from control_plane.resources.users import users_of
 from control_plane.resources.written import same_content, written_content
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +125,19 @@ def plan_change(head: Head, written: Sequence[Document] = (), deleted: Iterable[
     kept = {key: document for key, document in head.parsed.items() if key not in contents}
     # What is being changed stands last: of two that contradict each other it is the one to blame.
     documents = assemble([*kept.values(), *changed.values()], {kind for kind, _ in contents})
-    parsed = dict(sorted({**kept, **changed}.items()))
+    parsed = in_order(head.parsed, changed, {key for key, content in contents.items() if content is None})
     return Plan(tuple(changes), contents, parsed, documents, warnings)
+
+
+def in_order(
+    before: Mapping[DocumentKey, V], changed: Mapping[DocumentKey, V], gone: Set[DocumentKey]
+) -> dict[DocumentKey, V]:
+    """Return `before`, which is sorted, with what changed and without what is gone, sorted."""
+    after = {**before, **changed}
+    for key in gone:
+        del after[key]
+    # Sorting thousands takes milliseconds, and most changes bring no new name.
+    return after if changed.keys() <= before.keys() else dict(sorted(after.items()))
 
 
 def plan_delete(head: Head, key: DocumentKey) -> Plan:

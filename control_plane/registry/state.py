@@ -9,12 +9,11 @@ from types import MappingProxyType
 from typing import Final
 
 from control_plane.registry.errors import SecretKeyError, StoreOpenError
-from control_plane.registry.planning import Plan, parse_stored
+from control_plane.registry.planning import Plan, in_order, parse_stored
 from control_plane.registry.ports import Epochs, Positions, Reading, SealedSecret, Sealer
-from control_plane.registry.values import DocumentKey, Head, KeyRow, SecretName, StoredDocument, TokenRow
+from control_plane.registry.values import Head, KeyRow, SecretName, StoredDocument, TokenRow
 from control_plane.resources.documents import assemble
 from control_plane.resources.kinds import KINDS
-from control_plane.resources.parsing import Document
 from control_plane.resources.problems import InvalidDocumentsError
 from ext_proc.contract.snapshot import ConsumerKey
 
@@ -141,16 +140,16 @@ def renumbered(state: State, revision: int) -> State:
 
 
 def _planned(head: Head, plan: Plan, revision: int, at: datetime) -> Head:
-    stored = dict(head.stored)
-    for key, content in plan.contents.items():
-        if content is None:
-            del stored[key]
-        else:
-            stored[key] = StoredDocument(*key, revision, content, at)
+    changed = {
+        key: StoredDocument(*key, revision, content, at)
+        for key, content in plan.contents.items()
+        if content is not None
+    }
+    stored = in_order(head.stored, changed, plan.contents.keys() - changed.keys())
     return replace(
         head,
         revision=revision,
-        stored=MappingProxyType(dict(sorted(stored.items()))),
+        stored=MappingProxyType(stored),
         parsed=MappingProxyType(plan.parsed),
         documents=plan.documents,
     )
@@ -186,32 +185,25 @@ def _bare(state: State) -> Head:
 
 async def _advance(head: Head, since: int, reading: Reading) -> Head:
     """Return `head` with what changed after the revision `since`."""
-    stored, parsed = dict(head.stored), dict(head.parsed)
-    changed: list[StoredDocument] = []
-    for version in await reading.versions_since(since):
-        stored.pop(version.key, None)
-        parsed.pop(version.key, None)
-        now = version.stored()
-        if now is not None:
-            changed.append(now)
-    stored.update((item.key, item) for item in changed)
-    parsed.update(parse_stored(changed))
-    return _assembled(head, stored, parsed)
+    versions = await reading.versions_since(since)
+    changed = {version.key: stored for version in versions if (stored := version.stored()) is not None}
+    gone = {version.key for version in versions if version.key not in changed and version.key in head.stored}
+    parsed = in_order(head.parsed, parse_stored(changed.values()), gone)
+    return replace(
+        head,
+        stored=MappingProxyType(in_order(head.stored, changed, gone)),
+        parsed=MappingProxyType(parsed),
+        documents=assemble(list(parsed.values()), {version.kind for version in versions}),
+    )
 
 
 def _with_documents(head: Head, documents: Sequence[StoredDocument]) -> Head:
-    return _assembled(head, {item.key: item for item in documents}, parse_stored(documents))
-
-
-def _assembled(
-    head: Head, stored: Mapping[DocumentKey, StoredDocument], parsed: Mapping[DocumentKey, Document]
-) -> Head:
-    in_order = dict(sorted(parsed.items()))
+    parsed = dict(sorted(parse_stored(documents).items()))
     return replace(
         head,
-        stored=MappingProxyType(dict(sorted(stored.items()))),
-        parsed=MappingProxyType(in_order),
-        documents=assemble(list(in_order.values()), ANY_KIND),
+        stored=MappingProxyType({item.key: item for item in sorted(documents, key=lambda item: item.key)}),
+        parsed=MappingProxyType(parsed),
+        documents=assemble(list(parsed.values()), ANY_KIND),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from control_plane.resources.kinds import KINDS
 from control_plane.resources.kinds.backend import BackendSpec
 from control_plane.resources.kinds.consumer import ConsumerSpec
 from control_plane.resources.kinds.model import ModelSpec
@@ -67,20 +68,22 @@ def assemble(parsed: Sequence[Document], changed: Set[str] | None = None) -> Doc
     Raises:
         InvalidDocumentsError: with every problem found.
     """
-    problems = reference_problems(parsed)
+    problems = reference_problems(parsed, changed)
     if changed is None or "Policy" in changed:
         problems += policy_problems(parsed)
     if problems:
         raise InvalidDocumentsError(problems)
-    by_name = sorted(parsed, key=lambda document: document.name)
+    specs: dict[type[Spec], dict[str, Spec]] = {kind: {} for kind in KINDS.values()}
+    for document in sorted(parsed, key=lambda document: document.name):
+        specs[type(document.spec)][document.name] = document.spec
     return Documents(
-        backends=_of(by_name, BackendSpec),
-        models=_of(by_name, ModelSpec),
-        tiers=_of(by_name, TierSpec),
-        consumers=_of(by_name, ConsumerSpec),
-        policies=_of(by_name, PolicySpec),
-        releases=_of(by_name, ReleaseSpec),
-        pins=_of(by_name, PinSpec),
+        backends=_of(specs, BackendSpec),
+        models=_of(specs, ModelSpec),
+        tiers=_of(specs, TierSpec),
+        consumers=_of(specs, ConsumerSpec),
+        policies=_of(specs, PolicySpec),
+        releases=_of(specs, ReleaseSpec),
+        pins=_of(specs, PinSpec),
         notices=tuple(notices(parsed)) if changed is None else (),
     )
 
@@ -94,8 +97,9 @@ def load_documents(paths: Iterable[Path], stdin: bytes | None = None) -> Documen
     return check_documents(read_files(paths, stdin))
 
 
-def _of(parsed: Iterable[Document], kind: type[S]) -> dict[str, S]:
-    return {document.name: document.spec for document in parsed if isinstance(document.spec, kind)}
+def _of(specs: Mapping[type[Spec], Mapping[str, Spec]], kind: type[S]) -> Mapping[str, S]:
+    # Grouped by their class, so that each of these is of it.
+    return cast("Mapping[str, S]", specs[kind])
 
 
 def duplicates(parsed: Iterable[Document]) -> list[Problem]:

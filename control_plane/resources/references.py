@@ -15,14 +15,25 @@ from control_plane.resources.loading import FieldPath
 from control_plane.resources.parsing import Document, near
 from control_plane.resources.problems import Problem
 
+# Which kinds name which.
+USERS: Final[Mapping[str, Set[str]]] = {
+    "Backend": {"Model"},
+    "Model": {"Model", "Release", "Pin"},
+    "Tier": {"Model", "Consumer"},
+}
+
 Broken = Iterator[tuple[FieldPath, str]]
 
 # Comparing one name with thousands takes milliseconds.
 MAX_HINTS: Final = 20
 
 
-def reference_problems(documents: Sequence[Document]) -> list[Problem]:
-    """Return every broken reference and every contradiction between `documents`."""
+def reference_problems(documents: Sequence[Document], changed: Set[str] | None = None) -> list[Problem]:
+    """Return every broken reference and every contradiction between `documents`.
+
+    `changed` names the kinds that differ from a set that was right (None: any may); the others are looked at
+    only where they name one of these.
+    """
     names: dict[str, set[str]] = {}
     versions: dict[str, set[str]] = {}
     for document in documents:
@@ -30,13 +41,17 @@ def reference_problems(documents: Sequence[Document]) -> list[Problem]:
         if isinstance(document.spec, ModelSpec):
             versions[document.name] = {version.name for version in document.spec.versions}
     known = _Known(names, versions)
+    concerned = None if changed is None else set(changed).union(*(USERS.get(kind, ()) for kind in changed))
     problems = [
         document.problem(("spec", *path), message)
         for document in documents
+        if concerned is None or document.kind in concerned
         for path, message in _broken(document, known)
     ]
-    problems += _default_problems(documents)
-    problems += _alias_problems(documents)
+    if changed is None or "Backend" in changed:
+        problems += _default_problems(documents)
+    if changed is None or "Model" in changed:
+        problems += _alias_problems(documents)
     return problems
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from control_plane.resources.documents import check_documents
 from control_plane.resources.loading import read_text
+from control_plane.resources.parsing import parse_documents
 from control_plane.resources.problems import InvalidDocumentsError
-from control_plane.resources.references import MAX_HINTS
+from control_plane.resources.references import MAX_HINTS, reference_problems
 
 BASE = """
 kind: Backend
@@ -114,3 +115,27 @@ def test_a_near_version_is_proposed() -> None:
     first, second = (problem.message for problem in error.value.problems)
     assert first.endswith('does not have; did you mean "stable"?')
     assert second.endswith("does not have")
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ("Backend", "spec.versions[0].backend"),
+        ("Model", "spec.fallbacks[0]"),
+        ("Tier", "spec.tier"),
+        ("Pin", "spec.model"),
+        ("Policy", None),
+    ],
+)
+def test_a_change_of_one_kind_is_looked_for_where_that_kind_is_named(changed: str, field: str | None) -> None:
+    """In documents of the kind itself and of those that name it, which is where something can have broken."""
+    text = (
+        b"kind: Model\nmetadata: {name: m}\n"
+        b"spec: {versions: [{name: v, backend: gone}], fallbacks: [gone]}\n---\n"
+        b"kind: Consumer\nmetadata: {name: c}\nspec: {tenant: t, tier: gone}\n---\n"
+        b"kind: Pin\nmetadata: {name: p}\nspec: {model: gone, match: {lastUserMessage: x}, answer: y}\n"
+    )
+    parsed, _ = parse_documents(read_text(text, "p.yaml"))
+    found = [problem.field for problem in reference_problems(parsed, {changed})]
+    assert field in found if field else not found
+    assert len(reference_problems(parsed)) == 4
