@@ -77,8 +77,13 @@ class Editions:
                 return edition.parcels.of(workload)
         return None
 
-    def with_content(self, content: str) -> Iterator[Edition]:
-        """Yield the editions that bring `content`, the newest first."""
+    def with_content(self, content: str, workload: str | None = None) -> Iterator[Edition]:
+        """Yield the editions that bring `content`, as far as they were asked for, the newest first.
+
+        With `workload`, whatever they bring to that one is found out for this.
+        """
         for edition in reversed(self._editions):
+            if workload is not None:
+                edition.parcels.of(workload)
             if edition.parcels.brings(content):
                 yield edition

@@ -22,6 +22,7 @@ from control_plane.push.views import SidecarView
 
 # A burst of changes is pushed as its first, and then as the newest at most so often.
 PAUSE_S: Final = 0.05
+TICK_S: Final = 0.001
 # Sidecars that have gone are shown for so long, and no more than so many.
 GONE_FOR_S: Final = 3600.0
 MAX_KNOWN: Final = 10_000
@@ -110,7 +111,9 @@ class Fleet:
             due_s = self._may_start_s(self._next)
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm = self._later(max(0.0, due_s - now_s), self._advance) if due_s is not None else None
+        # Sums of times are not exact: an alarm that comes a hair too early must not come again at once.
+        after_s = max(TICK_S, due_s - now_s) if due_s is not None else None
+        self._alarm = self._later(after_s, self._advance) if after_s is not None else None
 
     def _may_start_s(self, policy: Policy) -> float:
         """Return when `policy` may take over from the one on its way."""
@@ -216,7 +219,7 @@ class Fleet:
         content = refusal.sent.content
         editions = [
             edition
-            for edition in self._editions.with_content(content)
+            for edition in self._editions.with_content(content, identity.workload)
             if edition.rollout.phase is not Phase.HALTED
         ]
         after = {edition.rollout.refused(identity.sidecar, content, reason, now_s) for edition in editions}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import zlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from control_plane.push.policy import Policy
 from ext_proc.contract import push_pb2
@@ -28,19 +28,17 @@ class Parcel:
 
     __slots__ = ("_messages", "_plain", "_secrets", "content", "digest", "revision", "version")
 
-    def __init__(
-        self, snapshot: Snapshot, secrets: Mapping[tuple[str, str], bytes], content: str, plain: bytes
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, secrets: Mapping[tuple[str, str], bytes], content: str) -> None:
         self.version = snapshot.version
         self.revision = snapshot.revision
         self.content = content
         self.digest = content_digest(snapshot.version)
-        self._plain = plain
+        self._plain: Snapshot | bytes = snapshot  # written when it is first sent
         self._secrets = secrets
         self._messages: dict[tuple[bool, bool], bytes] = {}
 
     def __repr__(self) -> str:
-        return f"<Parcel {self.version} {len(self._plain)} bytes, {len(self._secrets)} secrets>"
+        return f"<Parcel {self.version} with {len(self._secrets)} secrets>"
 
     def message(self, *, packed: bool, kept: bool) -> bytes:
         """Return the serialised message.
@@ -49,7 +47,6 @@ class Parcel:
             packed: the subscriber reads zlib.
             kept: the subscriber holds this very content; only what else is new goes out.
         """
-        packed = packed and not kept and len(self._plain) >= PACKED_FROM_BYTES
         found = self._messages.get((packed, kept))
         if found is None:
             message = push_pb2.Snapshot(
@@ -61,17 +58,19 @@ class Parcel:
                     for (name, key), value in self._secrets.items()
                 ],
             )
-            if packed:
-                message.encoding = push_pb2.ZLIB
-                message.content = zlib.compress(self._plain, ZLIB_LEVEL)
-            elif not kept:
+            if not kept:
+                if isinstance(self._plain, Snapshot):
+                    self._plain = encode_content(self._plain)
                 message.content = self._plain
+                if packed and len(self._plain) >= PACKED_FROM_BYTES:
+                    message.content = zlib.compress(self._plain, ZLIB_LEVEL)
+                    message.encoding = push_pb2.ZLIB
             found = self._messages[packed, kept] = message.SerializeToString()
         return found
 
 
 class Parcels:
-    """What one policy has for each workload; compiled when it is first asked for.
+    """What one policy has for each workload; compiled when it is first asked for, once for all alike.
 
     Args:
         policy: what is published.
@@ -81,7 +80,7 @@ class Parcels:
     def __init__(self, policy: Policy, mark: bytes) -> None:
         self._policy = policy
         self._mark = mark
-        self._by_workload: dict[str, Parcel] = {}
+        self._by_kind: dict[Hashable, Parcel] = {}
         self._by_content: dict[str, Parcel] = {}
 
     def __repr__(self) -> str:
@@ -94,9 +93,10 @@ class Parcels:
 
     def of(self, workload: str) -> Parcel:
         """Return what `workload` is to hold."""
-        found = self._by_workload.get(workload)
+        kind = self._policy.alike(workload)
+        found = self._by_kind.get(kind)
         if found is None:
-            found = self._by_workload[workload] = self._make(self._policy.compile(workload))
+            found = self._by_kind[kind] = self._make(self._policy.compile(workload))
         return found
 
     def brings(self, content: str) -> bool:
@@ -111,7 +111,7 @@ class Parcels:
         if secrets:
             content = f"{content}+{self._seal(secrets)}"
         if content not in self._by_content:
-            self._by_content[content] = Parcel(snapshot, secrets, content, encode_content(snapshot))
+            self._by_content[content] = Parcel(snapshot, secrets, content)
         return self._by_content[content]
 
     def _seal(self, secrets: Mapping[tuple[str, str], bytes]) -> str:

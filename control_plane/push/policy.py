@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from ext_proc.contract.snapshot import Snapshot
@@ -17,8 +17,11 @@ class Policy:
         compile: from a workload's name to its snapshot (pure), of this revision.
         secrets: the stored provider keys, by Secret name and key. A sidecar is given those that its
             Backends name, never all.
+        alike: from a workload's name to something that is equal for workloads that are to obey the same; of
+            each such kind one is compiled. By default each workload is a kind of its own.
     """
 
     revision: int
     compile: Callable[[str], Snapshot]
     secrets: Mapping[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
+    alike: Callable[[str], Hashable] = str

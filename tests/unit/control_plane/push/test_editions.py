@@ -111,3 +111,13 @@ def test_editions_are_found_by_what_they_bring(editions: Editions) -> None:
     editions.add(first, 0.0)
     assert list(editions.with_content(first.parcels.of("w").content)) == [first]
     assert list(editions.with_content("unknown")) == []
+
+
+def test_a_content_is_looked_for_in_a_workload_that_was_not_there(editions: Editions) -> None:
+    """An edition may bring it to sidecars that were not connected then."""
+    parcels = Parcels(policy(1, "one", of={"shop": "two"}), b"")
+    unasked = Edition(parcels, Rollout(1, (), 0.0), 0.0)
+    editions.add(unasked, 0.0)
+    content = Parcels(policy(2, "two"), b"").of("w").content
+    assert list(editions.with_content(content)) == []
+    assert list(editions.with_content(content, "shop")) == [unasked]

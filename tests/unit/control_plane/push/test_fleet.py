@@ -413,13 +413,18 @@ class Crowd:
         self.unanswered: dict[str, list[tuple[str, str]]] = {name: [] for name in NAMES}
         self.holds: dict[str, str] = {}
         self.refused: dict[str, set[str]] = {name: set() for name in NAMES}
-        self.revision = 0
+        self.policies: dict[int, Policy] = {}
 
     def publish(self, text: str) -> None:
         """Publish a revision that is bad for the one workload only."""
-        self.revision += 1
-        other = text.replace("bad", "good")
-        self.scene.fleet.publish(policy(self.revision, text, of={"shop": other}))
+        revision = len(self.policies) + 1
+        self.policies[revision] = policy(revision, text, of={"shop": text.replace("bad", "good")})
+        self.scene.fleet.publish(self.policies[revision])
+
+    def write_down(self) -> None:
+        """Do as the registry: publish the newest revision that is not halted."""
+        halted = {revision for revision, _ in self.scene.halted}
+        self.scene.fleet.publish(self.policies[max(self.policies.keys() - halted)])
 
     def join(self, name: str) -> None:
         """Connect, also again; what was on its way is lost."""
@@ -428,6 +433,7 @@ class Crowd:
 
     def leave(self, name: str) -> None:
         """Go."""
+        self.unanswered[name] = []
         if name in self.actors:
             self.actors.pop(name).leave()
 
@@ -452,7 +458,8 @@ class Crowd:
 
     def settle(self) -> None:
         """Let everybody work off everything."""
-        for _ in range(6):
+        for _ in range(8):
+            self.write_down()
             self.scene.alarms.move(0.4)
             for name in NAMES:
                 self.read(name)

@@ -28,6 +28,21 @@ def test_each_workload_is_compiled_once() -> None:
     assert compiled == ["a"]
 
 
+def test_of_workloads_known_to_be_alike_one_is_compiled() -> None:
+    """Whoever publishes knows which Policies name a workload."""
+    compiled: list[str] = []
+    base = policy(1)
+
+    def compile_for(workload: str) -> Snapshot:
+        compiled.append(workload)
+        return base.compile(workload)
+
+    parcels = Parcels(Policy(1, compile_for, alike=lambda workload: workload == "shop"), b"")
+    for workload in ("a", "b", "shop", "c"):
+        parcels.of(workload)
+    assert compiled == ["a", "shop"]
+
+
 def test_workloads_that_are_to_obey_the_same_share_one_parcel() -> None:
     """So the same bytes go to both; another one has its own."""
     parcels = Parcels(policy(1, "one", of={"shop": "two"}), b"")
