@@ -1,12 +1,13 @@
 """`outrigger control-plane` as a real process."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 
 from control_plane.cli.launcher.preflight import free_port
+from control_plane.settings import ADMIN_TOKEN_LINE
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import decode
 
@@ -23,14 +25,28 @@ POLICY = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', warmup:
 
 
 @contextmanager
-def control_plane(log: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the command; kill it if the test has not ended it."""
+def control_plane(
+    log: Path, *options: str, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the command with its data beside its log; kill it if the test has not ended it."""
     command = [sys.executable, "-m", "control_plane", "control-plane", *options]
-    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
+    inherited = {"OUTRIGGER_DATA_DIR": str(log.parent / "data"), **os.environ, **(environment or {})}
+    with (
+        log.open("ab") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=inherited) as process,
+    ):
         try:
             yield process
         finally:
             process.kill()
+
+
+def ended(process: subprocess.Popen[bytes]) -> str:
+    """End it and return what it has told on stdout."""
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=15)
+    assert process.returncode == 0
+    return out.decode()
 
 
 def wait_for(url: str, status: int) -> httpx.Response:
@@ -69,9 +85,7 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
         assert answer.json()["reason"] == "0 of 1 sidecars connected"
         message = asyncio.run(follow(address))
         assert list(decode(message.content).backends) == ["b"]
-        assert decode(message.content).workload == "web"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        ended(process)
     assert '"field":"spec.warmup.requests"' in (tmp_path / "log").read_text()
 
 
@@ -82,6 +96,12 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
         (["--bind", "203.0.113.5"], "choose another with --api-port or --bind"),
         (["--push-address", "127.0.0.1:{busy}"], "choose another address with --push-address"),
         (["-f", "/nowhere.yaml"], "/nowhere.yaml: cannot be read"),
+        (["--database", "mysql://u:hidden@h/d"], "the database's URL must be postgresql://"),
+        (["--data-dir", "/proc/nowhere"], "/proc/nowhere"),
+        (
+            ["--push-address", "127.0.0.1:{free}", "--push-cert", "/none.pem", "--push-key", "/none.key"],
+            "/none.pem",
+        ),
     ],
 )
 def test_what_keeps_it_from_starting_is_one_sentence(
@@ -91,10 +111,60 @@ def test_what_keeps_it_from_starting_is_one_sentence(
     with socket.create_server((HOST, 0)) as server:
         busy = server.getsockname()[1]
         given = ["--api-port", str(free_port(HOST)), "--push-address", f"unix:{tmp_path / 'push.sock'}"]
-        given += [option.format(busy=busy) for option in options]
+        given += [option.format(busy=busy, free=free_port(HOST)) for option in options]
         with control_plane(tmp_path / "log", *given) as process:
             assert process.wait(20) == 1
     lines = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("outrigger:")]
     assert len(lines) == 1
     assert sentence.format(busy=busy) in lines[0]
     assert "Traceback" not in (tmp_path / "log").read_text()
+    assert "hidden" not in (tmp_path / "log").read_text()
+
+
+def test_the_first_start_makes_an_admin_token_and_shows_it_once(tmp_path: Path) -> None:
+    """One line on stdout, and in no log or file; the next start has it still and shows none."""
+    port = free_port(HOST)
+    options = ("--api-port", str(port), "--push-address", f"unix:{tmp_path / 'push.sock'}")
+    with control_plane(tmp_path / "log", *options) as process:
+        wait_for(f"http://{HOST}:{port}/healthz", 200)
+        told = ended(process)
+    assert told.startswith(ADMIN_TOKEN_LINE)
+    assert told.count("\n") == 1
+    token = told.removeprefix(ADMIN_TOKEN_LINE).strip()
+    with control_plane(tmp_path / "log", *options) as process:
+        wait_for(f"http://{HOST}:{port}/healthz", 200)
+        headers = {"authorization": f"Bearer {token}"}
+        assert httpx.get(f"http://{HOST}:{port}/api/v1/tokens", headers=headers).status_code == 200
+        assert ended(process) == ""
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert token.encode() not in kept
+
+
+def test_every_setting_may_come_by_variable(tmp_path: Path) -> None:
+    """Ports, address, token; metrics without a token on a port of their own, with one on the API's."""
+    api, push, metrics = (free_port(HOST) for _ in range(3))
+    environment = {
+        "OUTRIGGER_API_PORT": str(api),
+        "OUTRIGGER_PUSH_PORT": str(push),
+        "OUTRIGGER_METRICS_PORT": str(metrics),
+        "OUTRIGGER_ADMIN_TOKEN": "given-by-the-operator",
+        "OUTRIGGER_DATABASE": f"sqlite:///{tmp_path}/elsewhere.db",
+    }
+    with control_plane(tmp_path / "log", environment=environment) as process:
+        wait_for(f"http://{HOST}:{api}/healthz", 200)
+        assert "outrigger" in wait_for(f"http://{HOST}:{metrics}/metrics", 200).text
+        assert httpx.get(f"http://{HOST}:{api}/metrics").status_code == 401
+        headers = {"authorization": "Bearer given-by-the-operator"}
+        assert httpx.get(f"http://{HOST}:{api}/metrics", headers=headers).status_code == 200
+        with socket.create_connection((HOST, push), 5):
+            pass
+        assert ended(process) == ""
+    assert (tmp_path / "elsewhere.db").exists()
+    assert "given-by-the-operator" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("options", [("--push-cert", "c"), ("--push-client-ca", "c"), ("--api-port", "x")])
+def test_wrong_usage_ends_with_two(options: Sequence[str], tmp_path: Path) -> None:
+    """A certificate has a key; an authority is for TLS."""
+    with control_plane(tmp_path / "log", *options) as process:
+        assert process.wait(20) == 2
