@@ -16,6 +16,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Hashable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,8 @@ from control_plane.push.server import PushServer
 from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.documents import Documents, load_documents
 from ext_proc.contract import push_pb2
+from ext_proc.contract.policies import rank
+from ext_proc.contract.snapshot import Snapshot
 from ext_proc.push_client import PlainDial, PushClient
 
 WORKLOADS = 20
@@ -98,7 +101,13 @@ async def serve(address: str, folder: Path) -> None:
     )
 
     def publish(revision: int, documents: Documents) -> None:
-        fleet.publish(Policy(revision, lambda workload: compile_snapshot(documents, workload, revision)))
+        def compile_for(workload: str) -> Snapshot:
+            return compile_snapshot(documents, workload, revision)
+
+        def alike(workload: str) -> Hashable:
+            return tuple(rank(spec.target.workloads, workload) for spec in documents.policies.values())
+
+        fleet.publish(Policy(revision, compile_for, alike=alike))
 
     publish(1, policy_documents(folder, 1))
     server = PushServer(fleet, address, log)
