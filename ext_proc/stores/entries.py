@@ -1,0 +1,88 @@
+"""A stored answer as bytes, for stores outside the process (pure).
+
+An entry names the question that it answers: one that comes back for another is no answer, whatever went wrong
+on the way. Times are those of the day, since the clocks of processes begin anywhere.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from ext_proc.answers import StoredAnswer
+
+MAGIC: Final = b"outrigger/1\n"
+# Shorter bodies gain nothing by it.
+COMPRESS_FROM_BYTES: Final = 2048
+_LEVEL: Final = 1
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The time of day and this process's own clock at one moment, both in seconds."""
+
+    wall: float
+    own: float
+
+
+def encode_entry(key: bytes, answer: StoredAnswer, clocks: Clocks) -> bytes:
+    """Return `answer` to the question `key` as bytes."""
+    body = answer.body
+    packed = zlib.compress(body, _LEVEL) if len(body) >= COMPRESS_FROM_BYTES else body
+    head = orjson.dumps(
+        {
+            "key": key.hex(),
+            "type": answer.content_type,
+            "model": answer.model,
+            "version": answer.version,
+            "stored_at": answer.stored_at - clocks.own + clocks.wall,
+            "expires_at": answer.expires_at - clocks.own + clocks.wall,
+            "size": len(body),
+            "packed": packed is not body,
+        }
+    )
+    return MAGIC + head + b"\n" + packed
+
+
+def decode_entry(key: bytes, entry: bytes, clocks: Clocks) -> StoredAnswer | None:
+    """Return the answer in `entry`; None when it is none, answers another question, or is too old.
+
+    Never raises: anybody may have written it.
+    """
+    if not entry.startswith(MAGIC):
+        return None
+    head, newline, packed = entry[len(MAGIC) :].partition(b"\n")
+    try:
+        document = orjson.loads(head)
+        if not newline or document["key"] != key.hex() or not document["expires_at"] > clocks.wall:
+            return None
+        size = document["size"]
+        if not 0 <= size <= MAX_BODY_BYTES:
+            return None
+        body = _unpacked(packed, size) if document["packed"] else packed
+        if len(body) != size:
+            return None
+        texts = document["type"], document["model"], document["version"]
+        if not all(isinstance(text, str) and text.isprintable() for text in texts):
+            return None
+        return StoredAnswer(
+            body,
+            *texts,
+            stored_at=min(float(document["stored_at"]) - clocks.wall, 0.0) + clocks.own,
+            expires_at=float(document["expires_at"]) - clocks.wall + clocks.own,
+        )
+    except (ValueError, TypeError, KeyError, zlib.error):
+        return None
+
+
+def _unpacked(packed: bytes, size: int) -> bytes:
+    # One byte more than there should be: a longer one is seen to be longer, and never unpacked whole.
+    unpacking = zlib.decompressobj()
+    body = unpacking.decompress(packed, size + 1)
+    if not unpacking.eof or unpacking.unused_data:
+        raise ValueError("the packed body is cut, or longer than it says")
+    return body

@@ -1,0 +1,89 @@
+"""Stored answers as bytes: what goes in comes out, and nothing else is taken for an answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ext_proc.answers import StoredAnswer
+from ext_proc.stores.entries import MAGIC, Clocks, decode_entry, encode_entry
+
+KEY = bytes(range(32))
+HERE = Clocks(wall=1_700_000_000.0, own=100.0)
+ANSWER = StoredAnswer(b'{"a": 1}', "application/json", "m", "v1", stored_at=90.0, expires_at=160.0)
+
+
+@given(st.binary(max_size=5000), st.sampled_from([0.0, 5.0, 1e6]))
+def test_what_goes_in_comes_out_in_another_process(body: bytes, own: float) -> None:
+    """Times are told on the reader's own clock; a body of any kind and length is exact."""
+    answer = replace(ANSWER, body=body)
+    there = Clocks(HERE.wall + 20, own)
+    found = decode_entry(KEY, encode_entry(KEY, answer, HERE), there)
+    assert found is not None
+    assert (found.body, found.content_type, found.model, found.version) == (
+        body,
+        "application/json",
+        "m",
+        "v1",
+    )
+    assert found.stored_at == pytest.approx(own - 30)
+    assert found.expires_at == pytest.approx(own + 40)
+
+
+def test_a_long_body_is_packed() -> None:
+    """It takes a fraction."""
+    answer = replace(ANSWER, body=b"the same again " * 1000)
+    entry = encode_entry(KEY, answer, HERE)
+    assert len(entry) < len(answer.body) / 5
+    found = decode_entry(KEY, entry, HERE)
+    assert found is not None
+    assert found.body == answer.body
+
+
+def test_an_answer_to_another_question_is_none() -> None:
+    """Whatever a broken connection brings: it is never given to somebody else."""
+    assert decode_entry(bytes(32), encode_entry(KEY, ANSWER, HERE), HERE) is None
+
+
+def test_an_old_answer_is_none() -> None:
+    """Also when Redis has not removed it yet."""
+    entry = encode_entry(KEY, ANSWER, HERE)
+    assert decode_entry(KEY, entry, Clocks(HERE.wall + 60.1, 0)) is None
+
+
+GOOD = encode_entry(KEY, ANSWER, HERE)
+PACKED = encode_entry(KEY, replace(ANSWER, body=b"x" * 3000), HERE)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"hello", id="of somebody else"),
+        pytest.param(MAGIC, id="nothing else"),
+        pytest.param(GOOD[:-1], id="cut"),
+        pytest.param(GOOD + b"x", id="longer"),
+        pytest.param(PACKED[:-5], id="cut in packed text"),
+        pytest.param(PACKED.replace(b'"size":3000', b'"size":2999'), id="longer than it says"),
+        pytest.param(GOOD.replace(b'"size":8', b'"size":-8'), id="negative size"),
+        pytest.param(GOOD.replace(b'"size":8', b'"size":"8"'), id="size of another type"),
+        pytest.param(GOOD.replace(b'"model":"m"', b'"model":7'), id="model of another type"),
+        pytest.param(GOOD.replace(b'"model":"m"', b'"model":"a\\nb"'), id="a line break in a header"),
+        pytest.param(GOOD.replace(b'"packed":false', b'"packed":true'), id="not packed"),
+        pytest.param(MAGIC + b"[]\n{}", id="a list"),
+        pytest.param(MAGIC + b"{}\n{}", id="no fields"),
+    ],
+)
+def test_anything_else_is_no_answer(entry: bytes) -> None:
+    """And never an error."""
+    assert decode_entry(KEY, entry, HERE) is None
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_break_the_reader(entry: bytes) -> None:
+    """Behind the right beginning, too."""
+    assert decode_entry(KEY, entry, HERE) is None
+    assert decode_entry(KEY, MAGIC + entry, HERE) is None
