@@ -89,9 +89,9 @@ class Client:
     ) -> None:
         self.server = server
         self._has_token = bool(token)
-        headers = {"accept": "application/json", "user-agent": "outrigger"}
+        headers = {b"accept": b"application/json", b"user-agent": b"outrigger"}
         if token:
-            headers["authorization"] = f"Bearer {token}"
+            headers[b"authorization"] = b"Bearer " + token.encode()
         self._http = httpx.Client(
             headers=headers,
             verify=_authorities(ca) if server.startswith("https:") else False,

@@ -54,7 +54,7 @@ def read_token(token_file: Path | None, environment: Mapping[str, str]) -> str:
     """Return the token, "" when none is given.
 
     Raises:
-        CommandFailed: the file cannot be read or is empty, or the token holds what no header can.
+        CommandFailed: the file cannot be read or is empty, or holds what no header can.
     """
     if token_file is None:
         token, where = environment.get(TOKEN_VARIABLE, "").strip(), TOKEN_VARIABLE
@@ -71,6 +71,6 @@ def read_token(token_file: Path | None, environment: Mapping[str, str]) -> str:
             ) from None
         if not token:
             raise CommandFailed(f"{where} is empty; put the token into it")
-    if not (token.isascii() and token.isprintable()) or " " in token:
-        raise CommandFailed(f"{where} holds no token (one word of ASCII); correct it")
+    if not token.isprintable():
+        raise CommandFailed(f"{where} holds more than one line, or what is no text; put one token there")
     return token
