@@ -139,6 +139,7 @@ class _Rest:
     def __init__(self, live: LiveStream) -> None:
         self._live = live
         self._splice: Splice | None = None
+        live.broken_off()
         if live.begun and not live.ended:
             try:
                 self._splice = Splice(live.so_far())

@@ -21,8 +21,8 @@ from ext_proc.openai.chunks import replay
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.recording import StreamRecorder, WholeEvents
 
-# How long a follower of a stream may be on its way through Envoy: as long as a burst of thousands takes.
-BOARDING_S: Final = 10.0
+# How long a follower of a stream may be on its way through Envoy: as long as Envoy waits for a decision.
+BOARDING_S: Final = 30.0
 # What is held of one stream. Beyond that its beginning is forgotten and nobody can follow it any more.
 HELD_AT_MOST_BYTES: Final = 16 * 1024 * 1024
 # A follower that comes late reads what was said before in pieces of about this size.
@@ -122,6 +122,10 @@ class LiveStream:
         if part and not self.ended:
             self._add(self._events.feed(part))
 
+    def broken_off(self) -> None:
+        """Forget the event that has begun: another stream goes on from the one before it."""
+        self._events.rest()
+
     def end(self, *, whole: bool) -> None:
         """Say that nothing more comes; `whole`: the provider said so."""
         if self.ended:
@@ -175,7 +179,8 @@ class LiveStream:
             self._plain.add(events if visible is None else visible)
 
     def _wake(self) -> None:
-        self._changed.set()
+        # Not at once: the leader's own part goes out first, and hundreds may follow.
+        asyncio.get_running_loop().call_soon(self._changed.set)
         self._changed = asyncio.Event()
 
 
@@ -190,8 +195,8 @@ class Flight:
     backend: str = ""
     waiters: set[asyncio.Future[Landed | None]] = field(default_factory=set)
     followers: int = 0
-    # Followers that are counted already and on their way through Envoy, by their ticket.
-    boarding: dict[int, tuple[Follower, asyncio.TimerHandle]] = field(default_factory=dict)
+    # Followers that are on their way through Envoy, by their ticket; with a timer as long as they count.
+    boarding: dict[int, tuple[Follower, asyncio.TimerHandle | None]] = field(default_factory=dict)
     done: bool = False
     # The call that took over when the leader left.
     continuation: asyncio.Task[None] | None = None
@@ -267,7 +272,7 @@ class Flights:
             self.left(flight)
 
     def expect(self, flight: Flight, follower: Follower) -> int:
-        """Count a follower of the stream in who is on the way; one that does not `board` in time is gone.
+        """Count a follower of the stream in who is on the way; it counts no more once it is late.
 
         Returns:
             The ticket by which it boards.
@@ -283,10 +288,13 @@ class Flights:
         follower, late = flight.boarding.pop(ticket, (None, None))
         if late is not None:
             late.cancel()
+        elif follower is not None:
+            flight.followers += 1
         return follower
 
     def _late(self, flight: Flight, ticket: int) -> None:
-        del flight.boarding[ticket]
+        follower, _ = flight.boarding[ticket]
+        flight.boarding[ticket] = (follower, None)
         self.disembark(flight)
 
     def disembark(self, flight: Flight) -> None:

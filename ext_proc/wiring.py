@@ -143,7 +143,6 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         await server.stop(STOP_GRACE_S)
         await origin.stop()
         await sharing.flights.close()
-        await caller.close()
 
 
 def run_processor(settings: ProcessorSettings) -> int:

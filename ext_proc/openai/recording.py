@@ -19,6 +19,28 @@ _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
 _USAGE: Final = b'"usage"'
 
 
+def _event_ends(data: bytes) -> list[int]:
+    """Return where each event of `data` ends."""
+    if b"\r" in data:
+        return [match.end() for match in _EVENT_END.finditer(data)]
+    # Almost every provider ends its lines by LF alone, which is found without the expression's price.
+    ends: list[int] = []
+    at = data.find(b"\n\n")
+    while at >= 0:
+        ends.append(at + 2)
+        at = data.find(b"\n\n", at + 2)
+    return ends
+
+
+def _last_event_end(data: bytes, start: int) -> int:
+    """Return where the last event of `data` that ends after `start` ends, 0 without one."""
+    # Whatever the style, of two line ends in a row the second begins right after the first one's last byte.
+    end = max(data.rfind(pair, start) for pair in (b"\n\n", b"\n\r", b"\r\r")) + 2
+    if end < 2:
+        return 0
+    return end + 1 if data[end - 1 : end + 1] == b"\r\n" else end
+
+
 class WholeEvents:
     """Passes a stream on in whole events: what is begun waits for its end."""
 
@@ -30,10 +52,8 @@ class WholeEvents:
     def feed(self, chunk: bytes) -> bytes:
         """Return the events that `chunk` ends. One that is too long for anybody to hold passes in parts."""
         data = self._tail + chunk
-        end = 0
         # The end of an event may have begun up to three bytes before, with CR LF CR.
-        for match in _EVENT_END.finditer(data, max(0, len(self._tail) - 3)):
-            end = match.end()
+        end = _last_event_end(data, max(0, len(self._tail) - 3))
         if len(data) - end > MAX_EVENT_BYTES:
             end = len(data)
         self._tail = data[end:]
@@ -96,8 +116,8 @@ class StreamRecorder:
         whole = 0
         out: list[bytes] = []
         changed = bool(self._tail)
-        for match in _EVENT_END.finditer(data):
-            block, whole = data[whole : match.end()], match.end()
+        for end_of_event in _event_ends(data):
+            block, whole = data[whole:end_of_event], end_of_event
             visible = self._visible(block)
             changed = changed or visible is not block
             out.append(visible)

@@ -61,6 +61,9 @@ class OriginServer:
             task.add_done_callback(self._connections.discard)
         try:
             await _Conversation(self._flights, self._caller, reader, writer).run()
+        except asyncio.CancelledError:
+            # `stop` says so. Streams of asyncio would write a traceback for a task that ends otherwise.
+            self._log.debug("a follower's connection is closed", error="stopping")
         except (CallFailed, ConnectionError, StreamCut) as error:
             self._log.debug("a follower's connection ended", error=type(error).__name__)
         except Exception as error:
@@ -80,6 +83,7 @@ class _Conversation:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER)
+        self._unsent = b""
 
     async def run(self) -> None:
         """Serve one request after the other, until Envoy hangs up or nothing is left to be said in order.
@@ -144,7 +148,7 @@ class _Conversation:
                 if not begun:
                     begun = True
                     told = [(names.BACKEND.encode(), flight.backend.encode())] if flight.backend else []
-                    await self._send_head(200, [(b"content-type", EVENT_STREAM.encode()), *told])
+                    self._begin(200, [(b"content-type", EVENT_STREAM.encode()), *told])
                 await self._send(piece)
         except StreamCut:
             if begun:
@@ -161,7 +165,8 @@ class _Conversation:
         forward = replace(leader.forwarded, remove=follower.remove)
         async with self._caller.call(follower.head, forward, leader.body) as reply:
             headers = [(name, value) for name, value in reply.raw if name.lower() not in _HOP_HEADERS]
-            await self._send_head(reply.status, headers)
+            self._begin(reply.status, headers)
+            await self._flush()
             recorder = _usage_filter(leader, follower, reply)
             async for part in reply.parts():
                 visible = recorder.feed(part, end=False) if recorder is not None else None
@@ -170,23 +175,26 @@ class _Conversation:
                 await self._send(recorder.feed(b"", end=True) or b"")
         await self._end()
 
-    async def _send_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        self._write(h11.Response(status_code=status, headers=[*headers, (b"transfer-encoding", b"chunked")]))
-        await self._writer.drain()
+    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Make the head; it goes out with what comes next."""
+        self._say(h11.Response(status_code=status, headers=[*headers, (b"transfer-encoding", b"chunked")]))
 
     async def _send(self, part: bytes) -> None:
         if part:
-            self._write(h11.Data(data=part))
-            await self._writer.drain()
+            self._say(h11.Data(data=part))
+            await self._flush()
 
     async def _end(self) -> None:
-        self._write(h11.EndOfMessage())
-        await self._writer.drain()
+        self._say(h11.EndOfMessage())
+        await self._flush()
 
-    def _write(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
-        data = self._http.send(event)
-        if data:
-            self._writer.write(data)
+    def _say(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        self._unsent += self._http.send(event) or b""
+
+    async def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, b""
+        self._writer.write(unsent)
+        await self._writer.drain()
 
 
 def _usage_filter(leader: Exchange, follower: Follower, reply: Reply) -> StreamRecorder | None:

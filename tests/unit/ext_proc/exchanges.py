@@ -89,7 +89,7 @@ async def pass_through(stages: Sequence[Stage], opened: Exchange) -> Answer | Fo
 class NoCaller:
     """Makes no calls."""
 
-    def call(self, exchange: Exchange) -> AbstractAsyncContextManager[Reply]:
+    def call(self, head: RequestHead, forward: Forward, body: bytes) -> AbstractAsyncContextManager[Reply]:
         """Fail at once."""
         raise CallFailed("there is nobody to call")
 

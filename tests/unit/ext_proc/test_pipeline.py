@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from ext_proc.answer_forms import READ_AT_MOST_BYTES
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, RequestHead, Wish
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
@@ -189,3 +190,35 @@ class NoQuota:
 
     def observe(self, backend: str, hint: RateLimitHint) -> None:
         """Forget it."""
+
+
+class Listener(Recorder):
+    """A stage that also hears when nothing will be shown to it."""
+
+    def on_unread(self, exchange: Exchange) -> None:
+        """Write down."""
+        self.seen.append("unread")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "alone"),
+    [
+        (200, {"content-type": "text/event-stream", "content-length": "0"}, True),
+        (200, JSON, True),
+        (200, {**JSON, "content-encoding": "gzip"}, False),
+        (200, {**JSON, "content-length": str(READ_AT_MOST_BYTES + 1)}, False),
+        (200, {"content-type": "text/html"}, False),
+        (500, JSON, False),
+    ],
+    ids=["empty stream", "empty", "coded", "too long", "HTML", "failed"],
+)
+async def test_a_body_that_will_not_be_shown_is_not_waited_for(
+    status: int, headers: dict[str, str], alone: bool
+) -> None:
+    """The stages hear of it at once."""
+    stage = Listener()
+    pipeline, exchange, _ = opened(head(), stage)
+    await pipeline.request_body(exchange, BODY)
+    exchange.wants_stream = True
+    assert pipeline.response_head(exchange, status, headers, alone=alone) is Wish.NOTHING
+    assert stage.seen == ["request", "unread"]

@@ -136,6 +136,16 @@ def test_backend_that_really_answered() -> None:
     assert recorded(entry).backend == "second"
 
 
+def test_follower_of_another_call_has_no_try() -> None:
+    """What it reads comes from the processor's own origin, and was bought by the leader."""
+    entry = entry_of(operation="chat", cache="coalesced", backend="b")
+    entry.common_properties.route_name = "origin"
+    entry.common_properties.upstream_cluster = "outrigger_origin_0"
+    entry.response.response_headers["x-outrigger-backend"] = "b"
+    record = recorded(entry)
+    assert (record.attempts, record.backend, record.cache) == (0, "", "coalesced")
+
+
 def test_answer_of_our_own_has_no_backend() -> None:
     """Without an attempt nothing went to a Backend, whatever the route was."""
     entry = entry_of(backend="first")

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext_proc.openai.paths import Operation
-from ext_proc.openai.recording import StreamRecorder
+from ext_proc.openai.recording import StreamRecorder, WholeEvents
+from ext_proc.openai.sse import MAX_EVENT_BYTES, EventParser
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
 
@@ -68,6 +69,31 @@ def test_wherever_it_is_cut_the_caller_gets_the_same_and_so_is_kept(
     answer = json.loads(recorder.answer())
     assert answer["choices"][0]["message"]["content"] == "你好"
     assert answer.get("usage") == (USAGE if hides else None)
+
+
+@given(st.lists(st.integers(0, 400), max_size=8), st.sampled_from([b"\n", b"\r\n", b"\r"]))
+def test_only_whole_events_are_passed_on(cuts: list[int], line_end: bytes) -> None:
+    """Wherever it is cut, what has passed is a number of events, and in the end it is everything."""
+    stream = b"".join([*WITH_USAGE, DONE]).replace(b"\n", line_end)
+    places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
+    whole, passed_on = WholeEvents(), b""
+    for start, stop in pairwise(places):
+        passed_on += whole.feed(stream[start:stop])
+        parser = EventParser()
+        parser.feed(passed_on)
+        assert not parser.unfinished
+    assert passed_on + whole.rest() == stream
+    # A line feed that belongs to the last carriage return may come alone.
+    assert len(stream) - len(passed_on) <= 1
+
+
+def test_an_event_that_nobody_can_hold_passes_in_parts() -> None:
+    """Rather than to be held for ever."""
+    whole = WholeEvents()
+    assert whole.feed(b"data: " + b"x" * 100) == b""
+    assert len(whole.feed(b"x" * MAX_EVENT_BYTES)) == MAX_EVENT_BYTES + 106
+    assert whole.feed(b"\n\ndata: y") == b"\n\n"
+    assert (whole.rest(), whole.rest()) == (b"data: y", b"")
 
 
 def test_whole_events_pass_at_once() -> None:

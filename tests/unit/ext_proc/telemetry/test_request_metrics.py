@@ -109,6 +109,20 @@ def test_hit_moves_no_token_counter(scrape: Scrape) -> None:
     assert scrape("outrigger_cache_requests_total", result="hit") == 1
 
 
+def test_follower_moves_only_what_counts_calls(scrape: Scrape) -> None:
+    """A follower of another call is one call, and none upstream: no try, no Backend, no token."""
+    follower = replace(CHAT, cache="coalesced", attempts=0, backend="")
+    scrape.metrics.record(follower)
+    assert scrape("openai_request_total", status="200") == 1
+    assert scrape("outrigger_cache_requests_total", result="coalesced") == 1
+    assert scrape("outrigger_backend_requests_total", backend="openai", status="200") == 0
+    assert scrape("outrigger_upstream_attempts_total", backend="openai") == 0
+    for provider in ("openai", "none"):
+        tokens = {**ATTRIBUTES, "gen_ai_provider_name": provider, "estimated": "false"}
+        for kind in ("input", "output"):
+            assert scrape("gen_ai_client_token_usage_count", **tokens, gen_ai_token_type=kind) == 0
+
+
 def test_bypass_is_counted_with_its_reason(scrape: Scrape) -> None:
     """A call that failed open is in the totals as any other, and in the bypass counter."""
     scrape.metrics.record(replace(CHAT, bypass=Bypass.TIMEOUT, model="", cache=""))

@@ -59,6 +59,16 @@ def test_every_decision_has_a_route() -> None:
                 assert route_id(backend, terms, shape) in names
 
 
+def test_followers_outlive_every_silence_that_a_stream_may_have() -> None:
+    """All tries, the pauses between them, and the silence before; but not a processor that hangs."""
+    slow = replace(OPENAI, timeouts=Timeouts(request_ms=30_000, stream_idle_ms=10_000))
+    quick = replace(LOCAL, timeouts=Timeouts(request_ms=1_000, stream_idle_ms=2_000))
+    settings = {"retry.attempts": 2, "retry.max_ms": 1_000, "hold.max_ms": 5_000}
+    route = routes_of(alone(quick, **settings), alone(slow, **settings))["origin"]["route"]
+    assert route["timeout"] == "0s"
+    assert route["idle_timeout"] == f"{2 * 30 + 5 + 10 + 1}s"
+
+
 def test_union_keeps_older_decisions_before_everything_else() -> None:
     """Older routes stay, ahead of the refusal of unknown ids; the newest snapshot decides failing open."""
     newer = alone(replace(LOCAL, http="2"))

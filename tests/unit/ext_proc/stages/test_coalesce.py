@@ -1,0 +1,257 @@
+"""Who leads, who follows, who keeps to itself, and what becomes of a flight at each end of its leader."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from ext_proc.contract.policies import CachePolicy, CoalescePolicy, Policy
+from ext_proc.contract.snapshot import Consumer
+from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, ResponseHead
+from ext_proc.flights import Flight, Flights
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.responses import parse_completion
+from ext_proc.stages.coalesce import Coalesce
+from tests.unit.ext_proc.exchanges import HELLO, exchange
+from tests.unit.ext_proc.test_flights import event, settled
+
+SHARING = Policy(coalesce=CoalescePolicy(enabled=True, max_followers=3))
+STREAM: dict[str, Any] = {**HELLO, "stream": True}
+WHOLE = orjson.dumps({"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]})
+KEY = {"authorization": "Bearer k"}
+
+
+class Carried:
+    """A continuation that only writes down what it is to carry on."""
+
+    def __init__(self) -> None:
+        self.flights: list[Flight] = []
+
+    def take_over(self, flight: Flight) -> None:
+        """Write it down."""
+        self.flights.append(flight)
+
+
+class Sky:
+    """The stage with its flights."""
+
+    def __init__(self) -> None:
+        self.flights = Flights()
+        self.carried = Carried()
+        self.stage = Coalesce(self.flights, self.carried, "origin_0")
+
+    def asked(self, document: dict[str, Any] | None = None, **fields: Any) -> Exchange:
+        """Return an exchange that comes to the stage."""
+        one = exchange(document=document, headers=fields.pop("headers", None))
+        one.policy = SHARING
+        one.model = one.loaded.snapshot.models["m"]
+        one.version = one.model.versions[0]
+        one.backend = one.loaded.snapshot.backends["b"]
+        for name, value in fields.items():
+            setattr(one, name, value)
+        return one
+
+    async def led(self, document: dict[str, Any] | None = None) -> Exchange:
+        """Return a leader that has been sent."""
+        leader = self.asked(document)
+        assert await self.stage.on_request(leader) is None
+        assert leader.flight
+        leader.forwarded = Forward("route")
+        return leader
+
+    async def waiting(self, document: dict[str, Any] | None = None) -> asyncio.Task[Answer | Forward | None]:
+        """Return the decision on one that waits for the leader's answer."""
+        task = asyncio.create_task(self.stage.on_request(self.asked(document)))
+        await settled()
+        assert not task.done()
+        return task
+
+    def answer(self, leader: Exchange, body: bytes = WHOLE, status: int = 200) -> None:
+        """Let the leader's answer come."""
+        headers = {"content-type": "application/json", "x-outrigger-backend": "b", "set-cookie": "a=b"}
+        leader.response = ResponseHead(status, headers)
+        self.stage.on_response_head(leader)
+        completion = parse_completion(Operation.CHAT, body)
+        self.stage.on_response(leader, Answered(leader.response, body, completion))
+
+
+async def test_the_answer_of_the_leader_is_everybodys() -> None:
+    """As JSON or as a stream, marked, with the leader's Backend and nothing else of its call."""
+    sky = Sky()
+    leader = await sky.led()
+    as_json, as_stream = await sky.waiting(), await sky.waiting(STREAM)
+    sky.answer(leader)
+    first, second = await as_json, await as_stream
+    assert isinstance(first, Answer)
+    assert isinstance(second, Answer)
+    assert (first.body, first.reason) == (WHOLE, Reason.SERVED_FROM_FLIGHT)
+    assert dict(first.headers) == {
+        "content-type": "application/json",
+        "x-outrigger-backend": "b",
+        "x-outrigger-model": "m",
+        "x-outrigger-version": "v1",
+        "x-outrigger-cache": "coalesced",
+    }
+    assert ("cache", "coalesced") in first.metadata
+    assert second.body.endswith(b"data: [DONE]\n\n")
+    assert len(sky.flights) == 0
+
+
+async def test_a_follower_of_a_stream_is_sent_to_the_origin() -> None:
+    """By ticket, without a key and without its body; what it needs to go on alone stays here."""
+    sky = Sky()
+    leader = await sky.led(STREAM)
+    follower = sky.asked(STREAM, headers={**KEY, "x-a": "b"})
+    sent = await sky.stage.on_request(follower)
+    assert isinstance(sent, Forward)
+    assert (sent.route, sent.body, sent.remove) == ("origin", b"", ("authorization", "api-key"))
+    named = dict(sent.add)
+    assert named["x-outrigger-origin"] == "origin_0"
+    number, ticket = named["x-outrigger-flight"].split(".")
+    flight = sky.flights.numbered(int(number))
+    assert flight is not None
+    assert flight.leader is leader
+    boarded = sky.flights.board(flight, int(ticket))
+    assert boarded is not None
+    assert (boarded.head.headers["authorization"], boarded.remove, boarded.usage) == ("Bearer k", (), False)
+    assert follower.cache_status is CacheStatus.COALESCED
+
+
+async def test_a_consumers_key_is_never_sent_on() -> None:
+    """Not even when the follower has to make a call of its own."""
+    sky = Sky()
+    await sky.led(STREAM)
+    asking = {**STREAM, "stream_options": {"include_usage": True}}
+    sent = await sky.stage.on_request(sky.asked(asking, consumer=Consumer("a", "t")))
+    assert isinstance(sent, Forward)
+    number, ticket = dict(sent.add)["x-outrigger-flight"].split(".")
+    flight = sky.flights.numbered(int(number))
+    assert flight is not None
+    boarded = sky.flights.board(flight, int(ticket))
+    assert boarded is not None
+    assert (boarded.remove, boarded.usage) == (("authorization", "api-key"), True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"policy": Policy()}, id="not enabled"),
+        pytest.param({"document": {**HELLO, "seed": 7}}, id="another question"),
+        pytest.param({"tenant": "tenant:other"}, id="another tenant"),
+        pytest.param({"headers": {"x-outrigger-cache": "no-store"}}, id="no-store"),
+        pytest.param({"headers": {"x-outrigger-cache": "refresh"}}, id="refresh"),
+        pytest.param(
+            {
+                "document": {**HELLO, "temperature": 1.5},
+                "policy": replace(SHARING, cache=CachePolicy(max_temperature=1)),
+            },
+            id="hot",
+        ),
+    ],
+)
+async def test_who_asks_something_else_goes_up_at_once(other: dict[str, Any]) -> None:
+    """It waits for nobody."""
+    sky = Sky()
+    await sky.led()
+    async with asyncio.timeout(1):
+        assert await sky.stage.on_request(sky.asked(**other)) is None
+
+
+async def test_beyond_max_followers_requests_go_up_alone() -> None:
+    """Those on the stream count like those who wait."""
+    sky = Sky()
+    await sky.led(STREAM)
+    for _ in range(2):
+        assert isinstance(await sky.stage.on_request(sky.asked(STREAM)), Forward)
+    waiting = await sky.waiting()
+    for document in (HELLO, STREAM):
+        alone = sky.asked(document)
+        assert await sky.stage.on_request(alone) is None
+        assert alone.flight == 0
+    waiting.cancel()
+
+
+async def test_a_stream_whose_beginning_is_forgotten_has_no_new_followers() -> None:
+    """They go up by themselves."""
+    sky = Sky()
+    leader = await sky.led(STREAM)
+    for _ in range(17):
+        sky.stage.on_chunk(leader, event("x" * 1024 * 1024), end=False)
+    assert await sky.stage.on_request(sky.asked(STREAM)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(429, b"{}"), (500, b"<html>"), (200, b'{"error": {"message": "x"}}'), (200, b"<html>"), (200, b"")],
+)
+async def test_a_failure_is_the_leaders_own(status: int, body: bytes) -> None:
+    """The others go on alone."""
+    sky = Sky()
+    leader = await sky.led()
+    waiting = await sky.waiting()
+    sky.answer(leader, body, status)
+    assert await waiting is None
+    sky.stage.on_end(leader)
+    assert (sky.carried.flights, len(sky.flights)) == ([], 0)
+
+
+async def test_an_answer_that_is_not_read_is_the_leaders_own() -> None:
+    """Coded, or too long."""
+    sky = Sky()
+    leader = await sky.led()
+    waiting = await sky.waiting()
+    sky.stage.on_unread(leader)
+    assert await waiting is None
+
+
+async def test_a_leader_that_leaves_is_replaced_when_somebody_waits() -> None:
+    """And only then."""
+    sky = Sky()
+    nobody = await sky.led({**HELLO, "seed": 1})
+    sky.stage.on_end(nobody)
+    assert (sky.carried.flights, len(sky.flights)) == ([], 0)
+    leader = await sky.led()
+    waiting = await sky.waiting()
+    sky.stage.on_end(leader)
+    assert [flight.leader for flight in sky.carried.flights] == [leader]
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_a_leader_that_was_refused_is_not_replaced() -> None:
+    """Its call was never to be made."""
+    sky = Sky()
+    leader = await sky.led()
+    leader.forwarded = None
+    waiting = await sky.waiting()
+    sky.stage.on_end(leader)
+    assert await waiting is None
+
+
+async def test_a_stream_that_ended_without_a_reason_is_not_called_for_again() -> None:
+    """The provider has said all that it wants to."""
+    sky = Sky()
+    leader = await sky.led(STREAM)
+    waiting = await sky.waiting()
+    sky.stage.on_chunk(leader, event("a"), end=True)
+    late = sky.asked(STREAM)
+    assert await sky.stage.on_request(late) is None
+    sky.stage.on_end(leader)
+    assert await waiting is None
+    assert sky.carried.flights == []
+
+
+async def test_an_exchange_that_leads_nothing_disturbs_nothing() -> None:
+    """Every hook passes it."""
+    sky = Sky()
+    other = sky.asked()
+    sky.stage.on_response_head(other)
+    sky.stage.on_unread(other)
+    sky.stage.on_chunk(other, b"", end=True)
+    sky.stage.on_end(other)
+    sky.answer(other)
+    assert len(sky.flights) == 0

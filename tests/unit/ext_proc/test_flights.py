@@ -1,0 +1,425 @@
+"""Flights and the streams that they share: examples, then a machine that tries every order of events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+
+from ext_proc.flights import (
+    BOARDING_S,
+    PIECE_BYTES,
+    Flight,
+    Flights,
+    Follower,
+    Landed,
+    LiveStream,
+    StreamCut,
+)
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.sse import EventParser
+from tests.unit.ext_proc.exchanges import exchange, head
+
+LANDED = Landed(
+    b'{"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]}', "application/json"
+)
+FOLLOWER = Follower(head(), (), usage=True)
+
+
+def event(text: str, **more: Any) -> bytes:
+    """Return one event of a chat stream."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}], **more}
+    return b"data: " + orjson.dumps(chunk) + b"\n\n"
+
+
+USAGE = b"data: " + orjson.dumps({"choices": [], "usage": {"prompt_tokens": 1}}) + b"\n\n"
+DONE = b"data: [DONE]\n\n"
+
+
+async def settled() -> None:
+    """Let everything run that can."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+async def all_of(live: LiveStream, *, usage: bool = True) -> bytes:
+    """Return everything that a follower gets."""
+    return b"".join([piece async for piece in live.follow(usage=usage)])
+
+
+async def test_a_follower_gets_what_came_and_then_each_part_as_it_comes() -> None:
+    """Early and late ones alike, to the end."""
+    live = LiveStream(Operation.CHAT)
+    early = asyncio.create_task(all_of(live))
+    live.append(event("a"))
+    await settled()
+    late = asyncio.create_task(all_of(live))
+    live.append(event("b"))
+    live.end(whole=True)
+    assert await early == await late == event("a") + event("b")
+
+
+async def test_only_whole_events_are_told_until_the_end() -> None:
+    """A part that cuts an event waits for the rest of it; the end lets out what nobody ends."""
+    live = LiveStream(Operation.CHAT)
+    cut = event("a")
+    live.append(cut[:7])
+    assert not live.begun
+    live.append(cut[7:] + b"data: half")
+    assert live.so_far() == cut
+    live.end(whole=True)
+    assert await all_of(live) == cut + b"data: half"
+
+
+async def test_a_cut_stream_tells_no_half_event_and_no_end() -> None:
+    """The follower hears what was whole, then that it is cut."""
+    live = LiveStream(Operation.CHAT)
+    live.append(event("a") + b"data: half")
+    live.end(whole=False)
+    heard = []
+    with pytest.raises(StreamCut):
+        async for piece in live.follow(usage=True):
+            heard.append(piece)
+    assert heard == [event("a")]
+
+
+async def test_after_the_end_nothing_is_added() -> None:
+    """An end is an end, whoever says what afterwards."""
+    live = LiveStream(Operation.CHAT)
+    live.append(event("a"))
+    live.end(whole=True)
+    live.append(event("b"))
+    live.end(whole=False)
+    assert await all_of(live) == event("a")
+
+
+@pytest.mark.parametrize("when", ["before", "between", "after"])
+async def test_the_usage_is_only_for_those_who_asked(when: str) -> None:
+    """Null fields and the last chunk are taken out for the others, whenever they come."""
+    live = LiveStream(Operation.CHAT)
+    plain = asyncio.create_task(all_of(live, usage=False))
+    if when == "before":
+        await settled()
+    live.append(event("a", usage=None))
+    if when == "between":
+        await settled()
+    live.append(USAGE + DONE)
+    live.end(whole=True)
+    assert await plain == event("a") + DONE
+    assert await all_of(live) == event("a", usage=None) + USAGE + DONE
+
+
+async def test_a_late_follower_reads_in_pieces() -> None:
+    """What was said before is not put together into one large text for each who comes."""
+    live = LiveStream(Operation.CHAT)
+    for _ in range(50):
+        live.append(event("x" * 10_000))
+    live.end(whole=True)
+    pieces = [piece async for piece in live.follow(usage=True)]
+    assert max(len(piece) for piece in pieces) < 2 * PIECE_BYTES
+    assert b"".join(pieces) == event("x" * 10_000) * 50
+
+
+async def test_what_is_held_is_bounded() -> None:
+    """The beginning is forgotten: nobody can join, who lags behind is cut, who keeps up is not."""
+    live = LiveStream(Operation.CHAT, max_bytes=1000)
+    quick, slow = live.follow(usage=True), live.follow(usage=True)
+    live.append(event("first"))
+    assert await anext(quick) == await anext(slow) == event("first")
+    for number in range(40):
+        live.append(event(f"{number}"))
+        assert await anext(quick) == event(f"{number}")
+    assert not live.intact
+    for lost in (slow, live.follow(usage=True), live.follow(usage=False)):
+        with pytest.raises(StreamCut):
+            await anext(lost)
+    with pytest.raises(StreamCut):
+        live.so_far()
+
+
+async def test_a_whole_answer_to_a_stream_is_told_as_a_stream() -> None:
+    """A provider that was asked for a stream may answer in one piece."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), LiveStream(Operation.CHAT))
+    flights.land(flight, LANDED)
+    assert flight.live is not None
+    events = EventParser().feed(await all_of(flight.live, usage=False))
+    assert orjson.loads(events[0].data)["choices"][0]["delta"]["content"] == ""
+    assert orjson.loads(events[1].data)["choices"][0]["delta"]["content"] == "hi"
+    assert events[-1].data == b"[DONE]"
+
+
+@pytest.mark.parametrize("first", ["left", "started"])
+async def test_a_call_that_nobody_waits_for_is_ended(first: str) -> None:
+    """Also one that has not made its first step."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), None)
+    waiting = asyncio.create_task(flights.wait(flight))
+    await settled()
+    flights.carry_on(flight, asyncio.Event().wait())  # type: ignore[arg-type]
+    if first == "started":
+        await settled()
+    waiting.cancel()
+    await settled()
+    assert flight.continuation is not None
+    assert flight.continuation.cancelled()
+    assert (len(flights), flights.numbered(flight.number)) == (0, None)
+
+
+async def test_closing_ends_every_call() -> None:
+    """Nothing of them is left running."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), None)
+    flights.carry_on(flight, asyncio.Event().wait())  # type: ignore[arg-type]
+    await flights.close()
+    assert flight.continuation is not None
+    assert flight.continuation.done()
+
+
+async def test_nobody_boards_twice_or_unexpected() -> None:
+    """A ticket is good once."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), LiveStream(Operation.CHAT))
+    ticket = flights.expect(flight, FOLLOWER)
+    assert flights.board(flight, ticket) is FOLLOWER
+    assert flights.board(flight, ticket) is None
+    assert flights.board(flight, ticket + 1) is None
+    assert len(flight) == 1
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose time stands until it is moved."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+    def settle(self) -> None:
+        """Let everything run that can."""
+        self.run_until_complete(settled())
+
+    @property
+    def timers(self) -> int:
+        """How many timers wait."""
+        return sum(not handle.cancelled() for handle in self._scheduled)  # type: ignore[attr-defined]
+
+
+@dataclass(eq=False)
+class Waiting:
+    """One who waits for the whole answer."""
+
+    flight: Flight
+    task: asyncio.Task[Landed | None]
+    left: bool = False
+
+
+@dataclass(eq=False)
+class Following:
+    """One who follows the stream."""
+
+    flight: Flight
+    ticket: int
+    task: asyncio.Task[None] | None = None
+    heard: list[bytes] = field(default_factory=list)
+    ended: str = ""
+
+
+class FlightsMachine(RuleBasedStateMachine):
+    """Leaders, waiters, followers and calls come and go in any order."""
+
+    flights_seen = Bundle("flights")
+    waiting = Bundle("waiting")
+    following = Bundle("following")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = Clock()
+        self.flights = Flights()
+        self.opened: list[Flight] = []
+        self.told: dict[int, list[bytes]] = {}
+        self.outcome: dict[int, Landed | None] = {}
+        self.everybody: list[Waiting] = []
+        self.followers: list[Following] = []
+
+    def run(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Run `call` and all that follows from it."""
+        result = self.loop.run_until_complete(call)
+        self.loop.settle()
+        return result
+
+    async def _do(self, act: Any, *args: Any, **more: Any) -> Any:
+        return act(*args, **more)
+
+    @rule(target=flights_seen, key=st.sampled_from([b"a", b"b"]), stream=st.booleans())
+    def lead(self, key: bytes, stream: bool) -> Flight:
+        """Open a flight, or find the open one."""
+        found = self.flights.find(key)
+        if found is not None:
+            return found
+        live = LiveStream(Operation.CHAT) if stream else None
+        flight = self.flights.open(key, exchange(), live)
+        self.opened.append(flight)
+        self.told[flight.number] = []
+        return flight
+
+    @rule(target=waiting, flight=flights_seen)
+    def wait(self, flight: Flight) -> Waiting | None:
+        """Wait for the whole answer of an open flight."""
+        if flight.done:
+            return None
+        one = Waiting(flight, self.loop.create_task(self.flights.wait(flight)))
+        self.everybody.append(one)
+        self.loop.settle()
+        return one
+
+    @rule(one=waiting)
+    def waiter_leaves(self, one: Waiting | None) -> None:
+        """It hangs up."""
+        if one is not None and not one.task.done():
+            one.left = True
+            one.task.cancel()
+            self.loop.settle()
+
+    @rule(target=following, flight=flights_seen)
+    def expect(self, flight: Flight) -> Following | None:
+        """A follower is sent to the origin."""
+        if flight.live is None or not flight.joinable:
+            return None
+        one = Following(flight, self.run(self._do(self.flights.expect, flight, FOLLOWER)))
+        self.followers.append(one)
+        return one
+
+    @rule(one=following)
+    def board(self, one: Following | None) -> None:
+        """It arrives there, if it has not yet."""
+        if one is None or one.task is not None:
+            return
+        flight = self.flights.numbered(one.flight.number)
+        if flight is not None and self.flights.board(flight, one.ticket) is not None:
+            one.task = self.loop.create_task(self._follow(one))
+            self.loop.settle()
+
+    async def _follow(self, one: Following) -> None:
+        assert one.flight.live is not None
+        try:
+            async for piece in one.flight.live.follow(usage=True):
+                one.heard.append(piece)
+            one.ended = "whole"
+        except StreamCut:
+            one.ended = "cut"
+        finally:
+            self.flights.disembark(one.flight)
+
+    @rule(one=following)
+    def follower_leaves(self, one: Following | None) -> None:
+        """It hangs up."""
+        if one is not None and one.task is not None:
+            one.task.cancel()
+            self.loop.settle()
+
+    @rule(seconds=st.sampled_from([1.0, BOARDING_S + 1]))
+    def time_passes(self, seconds: float) -> None:
+        """Those who have not arrived are late."""
+        self.loop.now += seconds
+        self.loop.settle()
+
+    @rule(flight=flights_seen, text=st.text(max_size=3))
+    def say(self, flight: Flight, text: str) -> None:
+        """The provider says something."""
+        if flight.live is not None and not flight.done:
+            part = event(text)
+            self.told[flight.number].append(part)
+            self.run(self._do(flight.live.append, part))
+
+    @rule(flight=flights_seen)
+    def land(self, flight: Flight) -> None:
+        """The answer is whole."""
+        if not flight.done:
+            self.outcome[flight.number] = LANDED
+            self.run(self._do(self.flights.land, flight, LANDED))
+
+    @rule(flight=flights_seen)
+    def release(self, flight: Flight) -> None:
+        """There will be none."""
+        if not flight.done:
+            self.outcome[flight.number] = None
+            self.run(self._do(self.flights.release, flight))
+
+    @rule(flight=flights_seen)
+    @precondition(lambda self: self.opened)
+    def leader_leaves(self, flight: Flight) -> None:
+        """A call of the flight's own goes on, as the stage has it: only when somebody waits."""
+        if not flight.done and flight.continuation is None and flight.waited_for:
+            self.run(self._do(self.flights.carry_on, flight, self._call(flight)))
+
+    async def _call(self, flight: Flight) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.flights.release(flight)
+
+    @invariant()
+    def everybody_was_woken_as_it_should(self) -> None:
+        """Exactly once, with the answer or with the word that there is none."""
+        for one in self.everybody:
+            assert one.task.done() == (one.flight.done or one.left)
+            if one.task.done() and not one.left:
+                assert one.task.result() is self.outcome[one.flight.number]
+
+    @invariant()
+    def everybody_heard_everything_once(self) -> None:
+        """In order; and the end is the one that came."""
+        for one in self.followers:
+            if one.task is None or one.flight.live is None:
+                continue
+            heard, told = b"".join(one.heard), b"".join(self.told[one.flight.number])
+            if told:
+                assert told.startswith(heard)
+            if one.ended:
+                assert not told or heard == told
+                whole = self.outcome.get(one.flight.number) is not None
+                assert one.ended == ("whole" if whole else "cut")
+
+    @invariant()
+    def nothing_is_left_of_what_nobody_waits_for(self) -> None:
+        """No entry, no call."""
+        for flight in self.opened:
+            if flight.done and not flight.waited_for:
+                assert self.flights.numbered(flight.number) is None
+            if flight.done:
+                assert self.flights.find(flight.key) is not flight
+            if flight.continuation is not None and not flight.waited_for:
+                assert flight.continuation.done() or flight.done
+            assert flight.followers >= 0
+
+    def teardown(self) -> None:
+        """When all are gone, nothing is left: no entry, timer or task."""
+        for flight in self.opened:
+            if flight.continuation is not None:
+                flight.continuation.cancel()
+        for task in (one.task for people in (self.everybody, self.followers) for one in people):
+            if task is not None:
+                task.cancel()
+        self.loop.settle()
+        for flight in self.opened:
+            self.run(self._do(self.flights.release, flight))
+        self.loop.now += BOARDING_S + 1
+        self.loop.settle()
+        assert len(self.flights) == 0
+        assert [self.flights.numbered(flight.number) for flight in self.opened] == [None] * len(self.opened)
+        assert not asyncio.all_tasks(self.loop)
+        assert self.loop.timers == 0
+        self.loop.close()
+
+
+TestFlights = FlightsMachine.TestCase
+TestFlights.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
