@@ -132,7 +132,7 @@ async def test_refusals_are_sentences(run: Run, file: str, tmp_path: Path) -> No
         (("delete", "tiers", "silver"), "Tier/silver does not exist"),
         (("get", "models", "m"), "Model/m does not exist"),
         (("rollback", "99"), "revision 99 does not exist"),
-        (("history", "--diff", "99"), "revision 99 does not exist"),
+        (("history", "--diff", "99"), "does not exist"),
         (("key", "create", "team-b"), "Consumer/team-b does not exist"),
         (("key", "revoke", "team-a", "k"), "does not exist"),
         (("token", "revoke", "t"), "does not exist"),
