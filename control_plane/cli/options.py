@@ -73,3 +73,21 @@ Files = Annotated[
     list[Path],
     typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
 ]
+
+
+def _redis_url(url: str | None) -> str | None:
+    if url and not url.startswith(("redis://", "rediss://", "unix://")):
+        raise typer.BadParameter("is redis://HOST:PORT/0, rediss://… or unix://PATH")
+    return url or None
+
+
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="OUTRIGGER_REDIS",
+        show_envvar=True,
+        callback=_redis_url,
+        help="Redis for what processors share: redis://HOST:PORT/0.",
+    ),
+]

@@ -16,6 +16,7 @@ from control_plane.cli.options import (
     LogLevel,
     MetricsPort,
     ProxyPort,
+    Redis,
     Workers,
 )
 
@@ -54,6 +55,7 @@ def sidecar(
         Path | None,
         typer.Option(metavar="FILE", help="File of the token to join with; else OUTRIGGER_TOKEN holds it."),
     ] = None,
+    redis: Redis = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
 ) -> None:
     """Run agent, processors and Envoy, following a control plane elsewhere.
@@ -80,6 +82,7 @@ def sidecar(
         external_envoy=external_envoy,
         run_dir=run_dir,
         log_level=log_level,
+        redis=redis,
         stream=StreamFiles(
             ca=_absolute(control_plane_ca),
             client_cert=_absolute(client_cert),

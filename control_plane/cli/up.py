@@ -17,10 +17,9 @@ from control_plane.cli.options import (
     LogLevel,
     MetricsPort,
     ProxyPort,
+    Redis,
     Workers,
 )
-
-NO_EFFECT_YET = "{option} is accepted but has no effect yet"
 
 
 def up(
@@ -40,7 +39,7 @@ def up(
     bind: Annotated[
         str, typer.Option(metavar="ADDR", help="Where proxy, API and metrics listen.")
     ] = "127.0.0.1",
-    redis: Annotated[str | None, typer.Option(metavar="URL", help="Shared store; no effect yet.")] = None,
+    redis: Redis = None,
     database: Database = None,
     admin_token: AdminToken = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
@@ -52,11 +51,8 @@ def up(
     files are applied again at the next start, and what the API made besides stays.
     """
     from control_plane.cli.launcher.run import launch  # noqa: PLC0415 - keeps --help quick
-    from control_plane.cli.launcher.screen import warn  # noqa: PLC0415
     from control_plane.cli.launcher.settings import LaunchSettings  # noqa: PLC0415
 
-    if redis is not None:
-        warn([NO_EFFECT_YET.format(option="--redis")])
     settings = LaunchSettings(
         data_dir=data_dir.absolute(),
         proxy_port=proxy_port,
@@ -67,6 +63,7 @@ def up(
         bind=bind,
         workers=workers,
         log_level=log_level,
+        redis=redis,
         database=database or None,
         admin_token=admin_token or None,
     )

@@ -69,7 +69,8 @@ class Mesh:
     def _give_up_if_hopeless(self) -> None:
         for child in self.children:
             if child.backoff.deaths >= HOPELESS_DEATHS:
-                raise CommandFailed(f"the {child.spec.name} keeps ending: {child.last_line or 'no output'}")
+                said = child.last_line.removeprefix("outrigger: ") or "no output"
+                raise CommandFailed(f"the {child.spec.name} keeps ending: {said}")
 
     async def stop(self, envoy_admin_url: str | None, hurry: asyncio.Event) -> None:
         """Stop every process; `hurry` cuts short what is still in flight.

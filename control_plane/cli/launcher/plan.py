@@ -15,11 +15,13 @@ LOOPBACK: Final = "127.0.0.1"
 DATABASE_VARIABLE: Final = "OUTRIGGER_DATABASE"
 ADMIN_TOKEN_VARIABLE: Final = "OUTRIGGER_ADMIN_TOKEN"
 TOKEN_VARIABLE: Final = "OUTRIGGER_TOKEN"
+REDIS_VARIABLE: Final = "OUTRIGGER_REDIS"
 # No process needs what another one is told by these, and several are secrets.
 OURS: Final = frozenset(
     {
         ADMIN_TOKEN_VARIABLE,
         DATABASE_VARIABLE,
+        REDIS_VARIABLE,
         TOKEN_VARIABLE,
         "OUTRIGGER_API_PORT",
         "OUTRIGGER_BIND",
@@ -121,9 +123,13 @@ def plan(
     )
     joining = _only(environment, TOKEN_VARIABLE) if settings.control_plane else {}
     specs.append(ChildSpec("agent", Role.AGENT, agent, {**inherited, **joining, **measured}))
+    # By a variable, since the URL may hold a password and command lines show in ps.
+    shared = {REDIS_VARIABLE: settings.redis} if settings.redis else {}
     for worker in range(settings.workers):
         command = (*PYTHON, "ext_proc", "processor", "--worker", str(worker), *folders, *level)
-        specs.append(ChildSpec(f"processor {worker}", Role.PROCESSOR, command, {**public, **measured}))
+        specs.append(
+            ChildSpec(f"processor {worker}", Role.PROCESSOR, command, {**public, **measured, **shared})
+        )
     if not settings.external_envoy:
         envoy = (
             *(*PYTHON, "ext_proc", "envoy", "--run-dir", str(run_dir)),

