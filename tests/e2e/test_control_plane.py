@@ -2,100 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.e2e.documents import PROVIDER_KEY
-from tests.harness.mesh import OUTRIGGER, Mesh
-from tests.harness.processes import eventually, free_ports, until
-from tests.harness.raw_http import connect, json_request
+from tests.e2e.governed import ADMIN, BACKEND, SECOND, Governed, in_force, model
+from tests.harness.mesh import Mesh
+from tests.harness.processes import until
 from tests.harness.rude import RudeProvider
-
-ADMIN = "admin-token-of-the-tests"
-SECOND = 1.0
-HELLO = {"messages": [{"role": "user", "content": "Hello"}]}
-
-BACKEND = """\
-kind: Backend
-metadata: {{name: {name}}}
-spec: {{url: "http://127.0.0.1:{port}/v1", default: {default}}}
-"""
-
-
-def model(name: str, *versions: str, backend: str = "simulated") -> str:
-    """Return a Model with versions of these names, served by models of the same names."""
-    listed = ", ".join(f"{{name: {one}, backend: {backend}, upstreamModel: {one}}}" for one in versions)
-    return f"kind: Model\nmetadata: {{name: {name}}}\nspec: {{versions: [{listed}]}}\n"
-
-
-class Governed:
-    """One mesh, and the shell of somebody who may change its policy."""
-
-    def __init__(self, mesh: Mesh, token: str = ADMIN) -> None:
-        self.mesh = mesh
-        self.server = f"http://127.0.0.1:{mesh.api_port}"
-        self.api = httpx.Client(
-            base_url=f"{self.server}/api/v1", headers={"authorization": f"Bearer {token}"}, timeout=30
-        )
-        self._environment = {
-            **os.environ,
-            "OUTRIGGER_SERVER": self.server,
-            "OUTRIGGER_TOKEN": token,
-            "COLUMNS": "200",
-        }
-
-    def run(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
-        """Run a command; return its status, stdout and stderr."""
-        done = subprocess.run(
-            [str(OUTRIGGER), *arguments],
-            input=stdin,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr
-        return done.returncode, done.stdout, done.stderr
-
-    def good(self, *arguments: str, stdin: str = "") -> str:
-        """Run a command that has to succeed; return its stdout."""
-        status, out, err = self.run(*arguments, stdin=stdin)
-        assert status == 0, err
-        return out
-
-    def apply(self, *documents: str) -> int:
-        """Apply documents through the API; return the revision."""
-        answer = self.api.post(
-            "/apply", content="---\n".join(documents), headers={"content-type": "application/yaml"}
-        )
-        assert answer.status_code == 200, answer.text
-        return int(answer.json()["revision"])
-
-    def chat(self, name: str, key: str = "sk-any") -> httpx.Response:
-        """Ask a Model for a completion."""
-        return httpx.post(
-            f"{self.mesh.url}/chat/completions",
-            json={"model": name, **HELLO},
-            headers={"authorization": f"Bearer {key}"},
-            timeout=20,
-        )
-
-    def within_a_second(self, probe: Callable[[], object], what: str) -> None:
-        """Wait until a change is in force."""
-        until(lambda: bool(probe()), SECOND, what)
 
 
 @pytest.fixture(scope="module")
@@ -324,110 +246,3 @@ def test_the_demo_hands_over_a_token_once(start_mesh: Callable[..., Mesh]) -> No
         assert mesh.log().count(found[0]) == 1
         assert governed.chat("gpt-4o-mini").status_code == 200, "its Backend follows the provider's port"
         assert "text-embedding" not in governed.good("get", "models")
-
-
-# Hot push: 200 changes while 200 streams run ---------------------------------------------------------------
-
-CHANGES = 200
-STREAMS = 200
-
-
-def step(number: int) -> list[str]:
-    """Return the documents of change `number`: its number shows in version, Backend, model and length."""
-    return [
-        model("hot", f"v{number}", backend=f"b{number % 2}"),
-        "kind: Policy\nmetadata: {name: length}\n"
-        f"spec: {{parameters: {{maxTokens: {{max: {length(number)}, default: {length(number)}}}}}}}\n",
-    ]
-
-
-def length(number: int) -> int:
-    """Return how many tokens an answer under change `number` has."""
-    return 3 + number % 5
-
-
-@pytest.fixture
-def two_providers(tmp_path: Path) -> Iterator[tuple[int, int]]:
-    """Two slow providers."""
-    ports = free_ports(2)
-    options = ("--decode-ms-per-token", "400", "--output-tokens", "200", "--log-size", "0")
-    running = [
-        subprocess.Popen(
-            [str(OUTRIGGER), "provider", "--port", str(port), *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        for port in ports
-    ]
-    for port in ports:
-        until(partial(_answers, port), 20, "a provider listens")
-    yield ports[0], ports[1]
-    for process in running:
-        process.send_signal(signal.SIGTERM)
-        process.wait(10)
-
-
-def _answers(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/v1/models").status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
-async def follow(port: int, over: asyncio.Event, faults: list[str]) -> int:
-    """Take one stream after the other until `over`; return how many, and note each that is not whole."""
-    body = {"model": "hot", "stream": True, "stream_options": {"include_usage": True}, **HELLO}
-    request = json_request("/v1/chat/completions", body)
-    count = 0
-    async with await connect(port) as connection:
-        while not over.is_set():
-            await connection.send(request)
-            answer = await connection.receive()
-            count += 1
-            events = [line[6:] for line in answer.body.split(b"\n") if line.startswith(b"data: ")]
-            if answer.status != 200 or not events or events[-1] != b"[DONE]":
-                faults.append(f"broken: {answer.status} {answer.headers} {events[-1:]}")
-                continue
-            headers = dict(answer.headers)
-            version = headers["x-outrigger-version"]
-            number = int(version[1:])
-            chunks = [json.loads(event) for event in events[:-1]]
-            produced = next(chunk["usage"]["completion_tokens"] for chunk in chunks if chunk.get("usage"))
-            decided = (headers["x-outrigger-backend"], {chunk["model"] for chunk in chunks}, produced)
-            if decided != (f"b{number % 2}", {version}, length(number)):
-                faults.append(f"half of one and half of another: {version} {decided}")
-    return count
-
-
-@pytest.mark.timeout(300)
-async def test_two_hundred_changes_under_two_hundred_streams(
-    start_mesh: Callable[..., Mesh], two_providers: tuple[int, int]
-) -> None:
-    """No stream breaks, no request is without an answer, none is decided half by the old, half by the new."""
-    backends = [
-        BACKEND.format(name=f"b{number}", port=port, default="true" if number == 0 else "false")
-        for number, port in enumerate(two_providers)
-    ]
-    mesh = start_mesh("---\n".join([*backends, *step(0)]), options=("--admin-token", ADMIN))
-    governed = Governed(mesh)
-    over, faults, took = asyncio.Event(), list[str](), list[float]()
-    streams = [asyncio.create_task(follow(mesh.proxy_port, over, faults)) for _ in range(STREAMS)]
-    await asyncio.sleep(2)  # all of them are under way
-    for number in range(1, CHANGES + 1):
-        began = time.monotonic()
-        await asyncio.to_thread(governed.apply, *step(number))
-        await eventually(partial(asyncio.to_thread, in_force, governed), 10, f"change {number} is in force")
-        took.append(time.monotonic() - began)
-    over.set()
-    counts = await asyncio.gather(*streams)
-    took.sort()
-    print(f"{sum(counts)} streams; in force after {took[len(took) // 2]:.3f} s, at most {took[-1]:.3f} s")
-    assert faults == []
-    assert sum(counts) > STREAMS
-    assert took[int(0.9 * len(took))] < SECOND
-
-
-def in_force(governed: Governed) -> bool:
-    """Return whether the sidecar serves the newest revision."""
-    (sidecar,) = governed.api.get("/sidecars").json()["items"]
-    return bool(sidecar["inForce"])

@@ -1,0 +1,91 @@
+"""A mesh and the shell of somebody who may change its policy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import httpx
+
+from tests.harness.mesh import OUTRIGGER, Mesh
+from tests.harness.processes import until
+
+ADMIN = "admin-token-of-the-tests"
+SECOND = 1.0
+HELLO = {"messages": [{"role": "user", "content": "Hello"}]}
+
+BACKEND = """\
+kind: Backend
+metadata: {{name: {name}}}
+spec: {{url: "http://127.0.0.1:{port}/v1", default: {default}}}
+"""
+
+
+def model(name: str, *versions: str, backend: str = "simulated") -> str:
+    """Return a Model with versions of these names, served by models of the same names."""
+    listed = ", ".join(f"{{name: {one}, backend: {backend}, upstreamModel: {one}}}" for one in versions)
+    return f"kind: Model\nmetadata: {{name: {name}}}\nspec: {{versions: [{listed}]}}\n"
+
+
+class Governed:
+    """One mesh, and the shell of somebody who may change its policy."""
+
+    def __init__(self, mesh: Mesh, token: str = ADMIN) -> None:
+        self.mesh = mesh
+        self.server = f"http://127.0.0.1:{mesh.api_port}"
+        self.api = httpx.Client(
+            base_url=f"{self.server}/api/v1", headers={"authorization": f"Bearer {token}"}, timeout=30
+        )
+        self._environment = {
+            **os.environ,
+            "OUTRIGGER_SERVER": self.server,
+            "OUTRIGGER_TOKEN": token,
+            "COLUMNS": "200",
+        }
+
+    def run(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
+        """Run a command; return its status, stdout and stderr."""
+        done = subprocess.run(
+            [str(OUTRIGGER), *arguments],
+            input=stdin,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    def good(self, *arguments: str, stdin: str = "") -> str:
+        """Run a command that has to succeed; return its stdout."""
+        status, out, err = self.run(*arguments, stdin=stdin)
+        assert status == 0, err
+        return out
+
+    def apply(self, *documents: str) -> int:
+        """Apply documents through the API; return the revision."""
+        answer = self.api.post(
+            "/apply", content="---\n".join(documents), headers={"content-type": "application/yaml"}
+        )
+        assert answer.status_code == 200, answer.text
+        return int(answer.json()["revision"])
+
+    def chat(self, name: str, key: str = "sk-any") -> httpx.Response:
+        """Ask a Model for a completion."""
+        return httpx.post(
+            f"{self.mesh.url}/chat/completions",
+            json={"model": name, **HELLO},
+            headers={"authorization": f"Bearer {key}"},
+            timeout=20,
+        )
+
+    def within_a_second(self, probe: Callable[[], object], what: str) -> None:
+        """Wait until a change is in force."""
+        until(lambda: bool(probe()), SECOND, what)
+
+
+def in_force(governed: Governed) -> bool:
+    """Return whether the sidecar serves the newest revision."""
+    (sidecar,) = governed.api.get("/sidecars").json()["items"]
+    return bool(sidecar["inForce"])
