@@ -20,6 +20,7 @@ from ext_proc.settings import (
     Transport,
 )
 
+REDIS_VARIABLE = "OUTRIGGER_REDIS"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -156,6 +157,8 @@ def _run(options: argparse.Namespace) -> int:
             data_dir=options.data_dir.absolute(),
             worker=options.worker,
             transport=options.transport,
+            # By variable only: command lines show in ps.
+            redis=os.environ.get(REDIS_VARIABLE) or None,
             log_level=options.log_level,
         )
         return run_processor(settings)

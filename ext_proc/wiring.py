@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
@@ -25,7 +26,7 @@ from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.settings import AgentSettings, ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
-from ext_proc.stages.cache import AnswerStore, Cache
+from ext_proc.stages.cache import AnswerStore, Cache, SharedStore
 from ext_proc.stages.catalog import Catalog
 from ext_proc.stages.clamp import Clamp
 from ext_proc.stages.coalesce import Coalesce
@@ -33,6 +34,7 @@ from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
+from ext_proc.stores.entries import Clocks
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.telemetry.logs import configure_logging
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics, keep_metrics_in
@@ -42,6 +44,9 @@ from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
 
+if TYPE_CHECKING:
+    from ext_proc.stores.redis import RedisStore
+
 STOP_GRACE_S = 2.0
 # Python's own first threshold, 700, costs a no-op processor that answers by itself about a tenth of its CPU.
 # Much higher ones let cycles of the gRPC library pile up: (10000, 20, 50) grew by 22 MB in 200,000 requests.
@@ -50,19 +55,22 @@ GC_THRESHOLDS = (5_000, 10, 10)
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What the flights of one processor need: who calls without a leader, and where followers are sent."""
+    """What one processor shares: its flights, who calls without a leader, where followers are sent, and the
+    store of answers that it has in common with other processors.
+    """
 
     flights: Flights
     caller: Caller
     origin: str
     log: FilteringBoundLogger
+    answers: SharedStore | None = None
 
 
 def stages(
     store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int, sharing: Sharing
 ) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
-    cache = Cache(store, time.monotonic)
+    cache = Cache(store, time.monotonic, sharing.answers)
     continuation = FlightContinuation(sharing.flights, sharing.caller, cache.on_response, sharing.log)
     return (
         Identify(time.time),
@@ -102,7 +110,8 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         holder.replace(last_good)
         on_snapshot(last_good)
     caller = EnvoyCaller(settings.run_dir.inner_socket)
-    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log)
+    redis = _redis(settings, log)
+    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log, redis)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
     server = ProcessorServer(
         ExternalProcessor(pipeline(holder, sharing), log),
@@ -122,6 +131,8 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await origin.start()
     await server.start()
+    if redis is not None:
+        redis.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
     readied = asyncio.create_task(ready.wait(), name="ready")
@@ -143,6 +154,17 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         await server.stop(STOP_GRACE_S)
         await origin.stop()
         await sharing.flights.close()
+        if redis is not None:
+            await redis.close()
+
+
+def _redis(settings: ProcessorSettings, log: FilteringBoundLogger) -> RedisStore | None:
+    if settings.redis is None:
+        return None
+    # Imported only where it is used: it is a megabyte of modules.
+    from ext_proc.stores.redis import RedisStore, connect  # noqa: PLC0415
+
+    return RedisStore(connect(settings.redis), lambda: Clocks(time.time(), time.monotonic()), log)
 
 
 def run_processor(settings: ProcessorSettings) -> int:

@@ -144,6 +144,10 @@ class Sidecar(Protocol):
         """Whether its stream is open now."""
 
     @property
+    def serving(self) -> bool:
+        """Whether it holds a policy of this control plane."""
+
+    @property
     def in_force(self) -> bool:
         """Whether it serves what is in force."""
 

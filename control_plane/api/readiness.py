@@ -18,16 +18,19 @@ class Readiness:
 
 
 def readiness(sidecars: Sequence[Sidecar], min_ready_sidecars: int) -> Readiness:
-    """Say whether at least `min_ready_sidecars` connected sidecars serve what is in force."""
+    """Say whether at least `min_ready_sidecars` connected sidecars serve a policy of this control plane.
+
+    One that is taking a change over serves meanwhile: readiness does not come and go with each change.
+    """
     connected = [sidecar for sidecar in sidecars if sidecar.connected]
-    in_force = sum(sidecar.in_force for sidecar in connected)
-    if in_force >= min_ready_sidecars:
-        return Readiness(True, in_force)
+    serving = sum(sidecar.serving for sidecar in connected)
+    if serving >= min_ready_sidecars:
+        return Readiness(True, serving)
     for sidecar in connected:
         if sidecar.nack is not None:
-            return Readiness(False, in_force, f"sidecar {sidecar.id} refused: {sidecar.nack}")
+            return Readiness(False, serving, f"sidecar {sidecar.id} refused: {sidecar.nack}")
     if len(connected) < min_ready_sidecars:
         reason = f"{len(connected)} of {min_ready_sidecars} sidecars connected"
     else:
-        reason = f"{in_force} of {min_ready_sidecars} sidecars serve the current snapshot"
-    return Readiness(False, in_force, reason)
+        reason = f"{serving} of {min_ready_sidecars} sidecars serve the policy"
+    return Readiness(False, serving, reason)

@@ -25,7 +25,6 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Consumer": frozenset({("limits",)}),
     "Policy": frozenset(
         {
-            ("cache", "tiers"),
             ("cache", "staleWhileRevalidate"),
             ("cache", "staleIfError"),
             ("cache", "semantic"),

@@ -21,7 +21,7 @@ ANY = 0
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """Whether and how answers are kept. Sizes are per processor."""
+    """Whether and how answers are kept, and in which of the tiers that are there. Sizes are per processor."""
 
     enabled: bool = False
     ttl_ms: int = 86_400_000
@@ -29,6 +29,7 @@ class CachePolicy:
     memory_entries: int = 10_000
     memory_bytes: int = 64 * 1024 * 1024
     max_temperature: float = 2.0
+    tiers: tuple[str, ...] = ("memory", "redis", "database")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""Exact answers from memory: the same question of the same partition and version, answered at once.
+"""Exact answers: the same question of the same partition and version, answered without a call.
+
+Memory is asked first, then what processors share; what is found there fills the memory.
 
 A stream is recorded while it passes and kept as its joined answer; a hit is given in the form that was asked
 for. What may be stored is decided by the protocol code: a complete 200 with a finish reason, nothing else.
@@ -20,6 +22,8 @@ from ext_proc.pipeline import PassingStage
 from ext_proc.question import directives, is_shareable, question_key
 from ext_proc.refusals import refuse
 
+MEMORY: Final = "memory"
+REDIS: Final = "redis"
 REMEMBERED_HITS: Final = 256
 REMEMBERED_HIT_BYTES: Final = 8192
 
@@ -40,15 +44,36 @@ class AnswerStore(Protocol):
         ...
 
 
+class SharedStore(Protocol):
+    """Where processors keep answers together. Never fails: an answer that is not there in time is none."""
+
+    async def get(self, key: bytes) -> StoredAnswer | None:
+        """Return the answer under `key`."""
+        ...
+
+    def put(self, key: bytes, answer: StoredAnswer) -> None:
+        """Keep `answer`, soon."""
+        ...
+
+
 class Cache(PassingStage):
-    """Answers from the store and fills it. `clock` is a monotonic time in seconds."""
+    """Answers from the stores and fills them.
+
+    Args:
+        store: this processor's memory.
+        clock: a monotonic time in seconds.
+        shared: what processors have in common, None without it.
+    """
 
     name = "cache"
     reasons = frozenset((Reason.NOT_CACHED,))
 
-    def __init__(self, store: AnswerStore, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: AnswerStore, clock: Callable[[], float], shared: SharedStore | None = None
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._shared = shared
         self._version_in_force = ""
         self._last_hits: dict[tuple[bytes, str, Form], tuple[StoredAnswer, int, Answer]] = {}
 
@@ -64,7 +89,11 @@ class Cache(PassingStage):
             exchange.wants_body = True
             exchange.wants_stream = exchange.parsed.stream
             if "refresh" not in wishes:
-                stored = self._store.get(key)
+                stored = self._store.get(key) if MEMORY in policy.tiers else None
+                if stored is None and self._shared is not None and REDIS in policy.tiers:
+                    stored = await self._shared.get(key)
+                    if stored is not None and MEMORY in policy.tiers:
+                        self._store.put(key, stored)
                 if stored is not None:
                     hit = self._hit(exchange, key, stored)
                     if hit is not None:
@@ -85,17 +114,19 @@ class Cache(PassingStage):
         if key is None or answered.head.status != 200 or completion is None or not completion.complete:
             return
         now = self._clock()
-        self._store.put(
-            key,
-            StoredAnswer(
-                body=answered.body,
-                content_type=JSON if exchange.recorded else answered.head.headers.get("content-type", JSON),
-                model=exchange.model.name if exchange.model else exchange.asked_model,
-                version=exchange.version.name if exchange.version else "",
-                stored_at=now,
-                expires_at=now + exchange.policy.cache.ttl_ms / 1000,
-            ),
+        policy = exchange.policy.cache
+        stored = StoredAnswer(
+            body=answered.body,
+            content_type=JSON if exchange.recorded else answered.head.headers.get("content-type", JSON),
+            model=exchange.model.name if exchange.model else exchange.asked_model,
+            version=exchange.version.name if exchange.version else "",
+            stored_at=now,
+            expires_at=now + policy.ttl_ms / 1000,
         )
+        if MEMORY in policy.tiers:
+            self._store.put(key, stored)
+        if self._shared is not None and REDIS in policy.tiers:
+            self._shared.put(key, stored)
 
     def _hit(self, exchange: Exchange, key: bytes, stored: StoredAnswer) -> Answer | None:
         """Return the answer in the form that was asked for; None when it cannot be given so."""

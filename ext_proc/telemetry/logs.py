@@ -191,6 +191,8 @@ def _route_stdlib(lines: LineWriter, shape: _Shape, level: int) -> None:
         library.handlers, library.propagate = [], True
     # A line for each of the agent's looks at Envoy says nothing.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    # Nor do three lines at each start about a database that needs no migration.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.captureWarnings(True)
 
 

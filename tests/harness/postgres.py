@@ -38,8 +38,10 @@ def find_binaries(*, install: bool = False) -> Path:
     if installed:
         return installed[-1].parent
     if install and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
-        subprocess.run(command, check=False, timeout=INSTALL_S, capture_output=True)
+        for arguments in (["update"], ["install", "--yes", "--no-install-recommends", "postgresql"]):
+            subprocess.run(
+                ["apt-get", "-qq", *arguments], check=False, timeout=INSTALL_S, capture_output=True
+            )
         return find_binaries()
     raise PostgresMissingError("PostgreSQL is not installed (apt-get install postgresql)")
 

@@ -71,13 +71,13 @@ def test_what_cannot_work_is_refused_before_anything_starts(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_options_without_effect_are_named(tmp_path: Path) -> None:
-    """Redis is accepted and said to do nothing yet; a token is not repeated."""
-    given = ("--redis", "redis://x", "--admin-token", "top-secret", "-f", "/nowhere.yaml")
+def test_a_token_is_not_repeated_and_a_wrong_redis_is_refused(tmp_path: Path) -> None:
+    """Wrong usage, before anything starts; the URL may hold a password and is not quoted."""
+    given = ("--redis", "http://u:top-secret@x", "--admin-token", "top-secret", "-f", "/nowhere.yaml")
     with up(tmp_path, *ports(), *given) as process:
         _, err = process.communicate(timeout=30)
-    assert "warning: --redis is accepted but has no effect yet" in err
-    assert "--admin-token" not in err
+    assert process.returncode == 2
+    assert "redis://HOST:PORT/0" in err
     assert "top-secret" not in err
 
 

@@ -13,4 +13,5 @@ class Shown:
     acknowledged: str = ""
     connected: bool = True
     in_force: bool = False
+    serving: bool = False
     nack: str | None = None

@@ -11,10 +11,10 @@ from tests.unit.control_plane.api.sidecars import Shown
     [
         ([], 0, Readiness(True, 0)),
         ([], 1, Readiness(False, 0, "0 of 1 sidecars connected")),
-        ([Shown(connected=False, in_force=True)], 1, Readiness(False, 0, "0 of 1 sidecars connected")),
-        ([Shown()], 1, Readiness(False, 0, "0 of 1 sidecars serve the current snapshot")),
+        ([Shown(connected=False, serving=True)], 1, Readiness(False, 0, "0 of 1 sidecars connected")),
+        ([Shown()], 1, Readiness(False, 0, "0 of 1 sidecars serve the policy")),
         ([Shown(nack="bad address")], 1, Readiness(False, 0, "sidecar local refused: bad address")),
-        ([Shown(in_force=True), Shown(nack="x")], 1, Readiness(True, 1)),
+        ([Shown(serving=True), Shown(nack="x")], 1, Readiness(True, 1)),
     ],
     ids=["none needed", "none there", "gone", "waiting", "refused", "serving"],
 )

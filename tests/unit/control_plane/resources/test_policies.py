@@ -143,6 +143,7 @@ def test_only_built_fields_that_are_set_become_settings() -> None:
         "require_consumer": False,
         "cache.enabled": True,
         "cache.ttl_ms": 60_000,
+        "cache.tiers": ("memory",),
         "coalesce.enabled": True,
         "retry.retry_on": ("429", "5xx"),
         "parameters.max_tokens.max": 10,

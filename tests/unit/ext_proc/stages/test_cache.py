@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from ext_proc.answers import StoredAnswer
 from ext_proc.contract.policies import CachePolicy, Policy
 from ext_proc.contract.snapshot import Backend, Consumer, Model, PolicyLayer, Version
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Reason, ResponseHead
@@ -234,6 +235,48 @@ async def test_a_stream_and_a_json_call_answer_each_other() -> None:
     _, answer = await mesh.ask()
     assert answer is not None
     assert (answer.body, dict(answer.headers)["content-type"]) == (whole, "application/json")
+
+
+class Shared:
+    """What processors share, here by one."""
+
+    def __init__(self) -> None:
+        self.kept: dict[bytes, StoredAnswer] = {}
+        self.asked = 0
+
+    async def get(self, key: bytes) -> StoredAnswer | None:
+        """Return what is kept."""
+        self.asked += 1
+        return self.kept.get(key)
+
+    def put(self, key: bytes, answer: StoredAnswer) -> None:
+        """Keep it."""
+        self.kept[key] = answer
+
+
+async def test_what_is_shared_is_asked_after_memory_and_fills_it() -> None:
+    """An answer is kept in both; another processor finds it once and has it in memory then."""
+    one, other, shared = Mesh(), Mesh(), Shared()
+    for mesh in (one, other):
+        mesh.stage = Cache(mesh.store, mesh.clock, shared)
+    await one.ask()
+    assert len(shared.kept) == 1
+    for _ in range(2):
+        _, answer = await other.ask()
+        assert answer is not None
+        assert answer.body == GOOD
+    assert shared.asked == 2  # the miss of the one, the first call of the other
+
+
+@pytest.mark.parametrize(("tiers", "in_memory", "in_shared"), [(("memory",), 1, 0), (("redis",), 0, 1)])
+async def test_a_policy_chooses_the_tiers(tiers: tuple[str, ...], in_memory: int, in_shared: int) -> None:
+    """What is not named is neither filled nor asked."""
+    mesh, shared = Mesh(), Shared()
+    mesh.stage = Cache(mesh.store, mesh.clock, shared)
+    policy = replace(CACHING, cache=replace(CACHING.cache, tiers=tiers))
+    await mesh.ask(policy=policy)
+    assert (len(mesh.store), len(shared.kept)) == (in_memory, in_shared)
+    assert (await mesh.ask(policy=policy))[1] is not None
 
 
 async def test_the_store_is_as_large_as_the_largest_policy() -> None:

@@ -1,0 +1,103 @@
+"""Answers that processors share in Redis: over restarts, between sidecars, and without Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.documents import SMALL_MESH
+from tests.harness.mesh import Mesh
+from tests.harness.raw_http import Answer, post
+from tests.harness.redis import RedisMissingError, RedisServer, redis_server
+from tests.harness.rude import RudeProvider
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis."""
+    try:
+        with redis_server(Path(tmp_path_factory.mktemp("redis"))) as started:
+            yield started
+    except RedisMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+def status(answer: Answer) -> str | None:
+    """Return what the cache said."""
+    return answer.get("x-outrigger-cache")
+
+
+async def ask(mesh: Mesh, text: str, **more: object) -> Answer:
+    """Ask the cached Model."""
+    return await post(
+        mesh.proxy_port, {"model": "cached", "messages": [{"role": "user", "content": text}], **more}
+    )
+
+
+async def entries(redis: RedisServer, count: int) -> None:
+    """Wait until Redis holds so many."""
+    async with asyncio.timeout(5):
+        while redis.command("DBSIZE") != f":{count}\r\n".encode():  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.01)
+
+
+async def test_hits_outlive_a_processor_and_are_shared(
+    rude: RudeProvider, redis: RedisServer, start_mesh: Callable[..., Mesh]
+) -> None:
+    """A killed processor's answers are hits of the next one, and of another mesh's; a flush forgets them."""
+    redis.command("FLUSHALL")
+    documents = SMALL_MESH.format(rude=rude.port, fail_open="true")
+    one = start_mesh(documents, options=("--redis", redis.url))
+    other = start_mesh(documents, options=("--redis", redis.url))
+    first = await ask(one, "shared")
+    assert status(first) == "miss"
+    await entries(redis, 1)
+    found = await ask(other, "shared")
+    assert (status(found), found.body) == ("hit", first.body)
+    assert status(await ask(other, "shared", stream=True)) == "hit"
+    one.kill("processor")
+    async with asyncio.timeout(10):
+        while status(again := await ask(one, "shared")) != "hit":
+            assert again.status == 200  # failed open meanwhile
+    assert again.body == first.body
+    redis.command("FLUSHALL")
+    assert status(await ask(one, "never asked")) == "miss"
+    assert status(await ask(one, "never asked")) == "hit"
+
+
+async def test_without_redis_nothing_fails_and_nothing_waits(
+    rude: RudeProvider, redis: RedisServer, start_mesh: Callable[..., Mesh]
+) -> None:
+    """Six seconds dead or frozen under steady load: no call fails, a handful of lines in the log."""
+    redis.command("FLUSHALL")
+    mesh = start_mesh(
+        SMALL_MESH.format(rude=rude.port, fail_open="true"),
+        options=("--redis", redis.url, "--log-level", "info"),
+    )
+    for break_it, mend_it in ((redis.freeze, redis.thaw), (redis.kill, redis.start)):
+        before = mesh.log().count("Redis")
+        break_it()
+        try:
+            slow = 0
+            for number in range(150):
+                began = time.monotonic()
+                answer = await ask(mesh, f"question {number % 50} {break_it.__name__}")
+                slow += time.monotonic() - began > 0.25
+                assert answer.status == 200
+            assert slow <= 5
+        finally:
+            mend_it()
+        async with asyncio.timeout(20):
+            while "Redis is back" not in mesh.log()[-4000:]:
+                await ask(mesh, f"another {time.monotonic()}")
+        assert mesh.log().count("Redis") - before <= 4
+        assert "Traceback" not in mesh.log()
+    assert status(await ask(mesh, "afterwards")) == "miss"
+    await entries(redis, 1)
