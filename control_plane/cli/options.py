@@ -75,7 +75,12 @@ Files = Annotated[
 ]
 
 
-def _redis_url(url: str | None) -> str | None:
+def redis_url(url: str | None) -> str | None:
+    """Return the URL of a Redis, None for none.
+
+    Raises:
+        typer.BadParameter: redis-py knows no such URL; it is not quoted, since it may hold a password.
+    """
     if url and not url.startswith(("redis://", "rediss://", "unix://")):
         raise typer.BadParameter("is redis://HOST:PORT/0, rediss://… or unix://PATH")
     return url or None
@@ -87,7 +92,7 @@ Redis = Annotated[
         metavar="URL",
         envvar="OUTRIGGER_REDIS",
         show_envvar=True,
-        callback=_redis_url,
+        callback=redis_url,
         help="Redis for what processors share: redis://HOST:PORT/0.",
     ),
 ]
