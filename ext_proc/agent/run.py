@@ -44,6 +44,8 @@ RECONNECT_MAX_S: Final = 5.0
 SERVER_OPTIONS: Final = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", MAX_SNAPSHOT_BYTES),
+    # Processors ask every 20 s whether this process still runs; that is no abuse.
+    ("grpc.http2.max_ping_strikes", 0),
 )
 
 
