@@ -95,7 +95,10 @@ async def test_fifty_equal_requests_are_one_call(
 
 async def test_a_failure_is_shared_with_nobody(mesh: Mesh, rude: RudeProvider, script: str) -> None:
     """The leader gets its error, the others ask by themselves, and so does the next."""
-    failed = [0.3, reply(400, {"error": {"message": "no", "type": "x", "param": None, "code": None}})]
+    failed: list[Piece] = [
+        0.3,
+        reply(400, {"error": {"message": "no", "type": "x", "param": None, "code": None}}),
+    ]
     headers = rude.script(script, failed, reply(200, completion("alone")))
     document = question()
     leading = asyncio.create_task(post(mesh.proxy_port, document, headers))
@@ -248,6 +251,22 @@ async def test_an_answer_in_one_piece_to_a_stream(mesh: Mesh, rude: RudeProvider
     follower = await post(mesh.proxy_port, document, headers)
     assert text_of(follower.body) == "whole"
     assert (await leader).json()["choices"][0]["message"]["content"] == "whole"
+
+
+async def test_twenty_mib_are_asked_once(mesh: Mesh, rude: RudeProvider, script: str) -> None:
+    """And once more when the leader leaves, byte for byte."""
+    document = question(stream=True)
+    document["messages"][0]["content"] += "x" * 20 * 1024 * 1024
+    headers = rude.script(script, [Act.HOLD], slowly("a", gap=0.1))
+    leader = await open_stream(mesh, document, headers)
+    await seen(rude, script, 1)
+    followers = [asyncio.create_task(post(mesh.proxy_port, document, headers, seconds=30)) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    await leader.__aexit__()
+    assert {text_of(answer.body) for answer in await asyncio.gather(*followers)} == {"a"}
+    bodies = [call.body for call in rude.seen(script)]
+    assert len(bodies) == 2
+    assert bodies[0] == bodies[1]
 
 
 async def test_a_thousand_at_once_are_one_call(mesh: Mesh, rude: RudeProvider, script: str) -> None:
