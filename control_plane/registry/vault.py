@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ class Vault:
     def __init__(self, ledger: Ledger, sealer: Sealer) -> None:
         self._ledger = ledger
         self._sealer = sealer
+        self._rotating = asyncio.Lock()
 
     def names(self) -> list[SecretName]:
         """Return the secrets by name, never their values."""
@@ -83,16 +85,18 @@ class Vault:
 
         A crash in between leaves every value readable: old keys go only after the commit.
         """
-        self._sealer.renew()
-        async with self._ledger.change() as change:
-            sealed = [
-                replace(item, sealed=self._sealer.seal(item.name, item.key, self._open(item)))
-                for item in await change.tx.secrets()
-            ]
-            await change.tx.reseal(sealed)
-            await change.audit(actor, "rotate", "secrets", detail=f"{len(sealed)} values sealed again")
-            change.touch("secrets")
-        self._sealer.retire()
+        # One at a time: a key that another rotation makes meanwhile must not be the only one that is kept.
+        async with self._rotating:
+            self._sealer.renew()
+            async with self._ledger.change() as change:
+                sealed = [
+                    replace(item, sealed=self._sealer.seal(item.name, item.key, self._open(item)))
+                    for item in await change.tx.secrets()
+                ]
+                await change.tx.reseal(sealed)
+                await change.audit(actor, "rotate", "secrets", detail=f"{len(sealed)} values sealed again")
+                change.touch("secrets")
+            self._sealer.retire()
         return len(sealed)
 
     def _open(self, item: SealedSecret) -> bytes:

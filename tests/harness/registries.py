@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from control_plane.registry.errors import RegistryError
-from control_plane.registry.ports import Reading, Store, Writing
+from control_plane.registry.ports import Reading, Sealer, Store, Writing
 from control_plane.registry.registry import Registry
 from control_plane.registry.values import Actor
 from control_plane.resources.loading import RawDocument
@@ -89,12 +89,17 @@ class FlakyStore:
 
 
 def new_registry(
-    store: Store, folder: Path, *, clock: Callable[[], datetime] | None = None, poll_s: float = 0.05
+    store: Store,
+    folder: Path,
+    *,
+    clock: Callable[[], datetime] | None = None,
+    poll_s: float = 0.05,
+    sealer: Callable[[KeyFile], Sealer] = FernetSealer,
 ) -> Registry:
     """Return a registry over `store` with its secrets' key in `folder`, not opened yet."""
     return Registry(
         store,
-        FernetSealer(KeyFile(folder / "secret.key", os.urandom)),
+        sealer(KeyFile(folder / "secret.key", os.urandom)),
         now=clock or SetClock(),
         random_bytes=os.urandom,
         log=structlog.get_logger("test"),

@@ -11,6 +11,7 @@ from control_plane.registry.errors import InUseError, NotFoundError, SecretKeyEr
 from control_plane.registry.registry import Registry
 from control_plane.registry.values import SecretName
 from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import KeyFile
 from control_plane.store.opening import store_for
 from tests.harness.registries import ACTOR, START, backend, new_registry
@@ -103,6 +104,34 @@ async def test_a_rotation_changes_what_is_stored_and_nothing_else(replica: Repli
     assert other.head.secrets == {("s", "a"): b"1", ("s", "b"): b"2"}
     assert registry.head.revision == 1
     assert (await registry.audit())[0].detail == "2 values sealed again"
+
+
+async def test_a_rotation_during_a_rotation_loses_nothing(
+    replica: Replica, database: str, tmp_path: Path
+) -> None:
+    """The key that the first one sealed with is kept until the second one has sealed with its own."""
+    second: list[asyncio.Task[int]] = []
+
+    class Interrupted(FernetSealer):
+        renewed = False
+
+        def renew(self) -> None:
+            super().renew()
+            self.renewed = True
+
+        def seal(self, name: str, key: str, value: bytes) -> bytes:
+            if self.renewed and not second:
+                second.append(asyncio.create_task(registry.rotate_secrets(ACTOR)))
+            return super().seal(name, key, value)
+
+    registry = new_registry(store_for(database, tmp_path), tmp_path, sealer=Interrupted)
+    await registry.open()
+    await registry.put_secret("s", {"a": "1"}, ACTOR)
+    assert (await registry.rotate_secrets(ACTOR), await second[0]) == (1, 1)
+    await registry.close()
+    again = replica()
+    await again.open()
+    assert again.head.secrets == {("s", "a"): b"1"}
 
 
 async def test_a_crash_in_a_rotation_loses_nothing(replica: Replica, tmp_path: Path) -> None:
