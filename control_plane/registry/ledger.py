@@ -214,6 +214,9 @@ class Ledger:
                 continue  # told once, by _watched
             except RegistryError as error:
                 self._log.error("the database cannot be followed", reason=str(error))
+            except Exception as error:
+                # A defect; but a replica that follows no more would never hear of a revoked token.
+                self._log.error("the database cannot be followed", error=error)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:

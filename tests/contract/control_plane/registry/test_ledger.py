@@ -62,6 +62,33 @@ async def test_without_its_database_reads_go_on_and_changes_are_refused(
     assert (await registry.put("Consumer", "c", consumer("c", "u"), ACTOR)).stored.etag == '"r2"'
 
 
+async def test_a_defect_does_not_end_the_following(flaky: FlakyStore, tmp_path: Path) -> None:
+    """It is told, and the next change of another replica is seen."""
+    writer, reader = (
+        new_registry(store, tmp_path, poll_s=0.01) for store in (store_for(None, tmp_path), flaky)
+    )
+    await writer.open()
+    await reader.open()
+    heads: asyncio.Queue[Head] = asyncio.Queue()
+    failing = True
+
+    def listen(head: Head) -> None:
+        heads.put_nowait(head)
+        if failing:
+            raise ZeroDivisionError
+
+    reader.subscribe(listen)
+    async with asyncio.timeout(5):
+        with capture_logs() as logs:
+            await writer.apply([consumer("c", "t")], ACTOR)
+            await heads.get()
+            failing = False
+            await writer.apply([consumer("c", "u")], ACTOR)
+            assert (await heads.get()).documents.consumers["c"].tenant == "u"
+    assert [line["event"] for line in logs] == ["the database cannot be followed"]
+    await asyncio.gather(writer.close(), reader.close())
+
+
 async def test_a_full_disk_is_no_missing_database(registry: Registry, flaky: FlakyStore) -> None:
     """The status stays; the caller is told what to do."""
     flaky.failure = StorageFullError()
