@@ -11,7 +11,7 @@ import asyncpg  # type: ignore[import-untyped]  # has no type information
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from control_plane.registry.errors import StoreUnavailableError
+from control_plane.registry.errors import StorageFullError, StoreUnavailableError
 from control_plane.store.failures import translated
 
 CONNECT_S: Final = 2.0
@@ -67,7 +67,8 @@ class Postgres:
     async def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` at each NOTIFY, and after each new connection, since some may have been missed."""
         while True:
-            with contextlib.suppress(StoreUnavailableError), translated():  # the poll tells of it
+            # The poll tells of it.
+            with contextlib.suppress(StoreUnavailableError, StorageFullError), translated():
                 await self._listen(wake)
             await asyncio.sleep(RETRY_S)
 
