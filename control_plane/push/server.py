@@ -87,7 +87,9 @@ class PushService:
                 await self._send(context, sidecar, changed, expelled)
             finally:
                 reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+                [outcome] = await asyncio.gather(reading, return_exceptions=True)
+                if isinstance(outcome, Exception):
+                    self._log.error("a sidecar's report could not be taken", sidecar=name, error=outcome)
                 self._fleet.disconnect(sidecar)
                 self._log.info("sidecar gone", sidecar=name)
         if expelled.now:
