@@ -1,1 +1,1 @@
-"""The HTTP side of the control plane: health, readiness, and errors as problem details (RFC 9457)."""
+"""The HTTP side of the control plane: REST, login, probes, metrics, and its own description."""

@@ -27,6 +27,7 @@ from control_plane.api.operations import (
 )
 from control_plane.api.plurals import KIND_OF
 from control_plane.api.ports import DocumentBook
+from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.errors import NotFoundError
 from control_plane.registry.values import StoredDocument
@@ -67,7 +68,7 @@ class DocumentRoutes:
         page = found if limit is None else found[:limit]
         more = b""
         if len(page) < len(found):
-            more = b',"next":' + _json_text(page[-1].name)
+            more = b',"next":' + to_json(page[-1].name)
         body = b'{"items":[' + b",".join([item.content for item in page]) + b"]" + more + b"}"
         return Response(body, 200, {"etag": etag}, JSON)
 
@@ -123,11 +124,9 @@ def _conditions(request: Request) -> WriteConditions:
 
 
 def _joined(request: Request, header: str) -> str | None:
-    return ", ".join(request.headers.getlist(header)) or None
-
-
-def _json_text(text: str) -> bytes:
-    return b'"' + text.replace("\\", "\\\\").replace('"', '\\"').encode() + b'"'
+    found = request.headers.getlist(header)
+    # An empty one is a condition that was lost on its way, not none.
+    return ", ".join(found) if found else None
 
 
 def _warnings(warnings: tuple[Problem, ...]) -> str:

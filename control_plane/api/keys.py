@@ -133,7 +133,7 @@ def add_key_routes(app: FastAPI, book: SecretBook, bodies: Bodies, surroundings:
             {201: new_key},
             "The old key goes on for `overlap` (24h without it), so that callers can change at their pace.",
             Body(schema_ref("RotationOrder"), {JSON: {"overlap": "24h"}}, required=False),
-            (*READING_A_BODY, 404, 409, *CHANGING),
+            (*READING_A_BODY, 404, *CHANGING),
         ),
         routes.rotate,
     )

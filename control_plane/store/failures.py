@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import sqlite3
@@ -83,7 +84,7 @@ def _meaning(error: BaseException) -> StorageFullError | StoreUnavailableError:
         reason = _REASONS.get(state) or _REASONS.get(state[:2]) or f"it answered with SQLSTATE {state}"
         return StoreUnavailableError(reason)
     text = str(cause).lower()
-    if "disk is full" in text or (isinstance(cause, OSError) and cause.errno == _ENOSPC):
+    if "disk is full" in text or (isinstance(cause, OSError) and cause.errno == errno.ENOSPC):
         return StorageFullError()
     if isinstance(cause, sqlite3.Error):
         return StoreUnavailableError(
@@ -114,6 +115,3 @@ def _sqlstate(error: BaseException | None) -> str:
             return state
         error = error.orig if isinstance(error, DBAPIError) else error.__cause__
     return ""
-
-
-_ENOSPC: Final = 28

@@ -86,7 +86,7 @@ def frame_header(kind: int, flags: int, stream_id: int, size: int) -> bytes:
 def message_frame(stream_id: int, message: bytes) -> bytes:
     """Return one DATA frame that holds one whole gRPC message, not compressed."""
     length = len(message)
-    size = length + 5
+    size = length + MESSAGE_PREFIX_BYTES
     return _DATA_MESSAGE.pack(size >> 8, size & 0xFF, DATA, 0, stream_id, 0, length) + message
 
 
