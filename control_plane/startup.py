@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from control_plane.registry.values import Actor, Applied, Head
+from control_plane.registry.values import FILES, Actor, Applied, Head
 from control_plane.resources.documents import check_documents
 from control_plane.resources.loading import RawDocument, read_files
 from control_plane.settings import ControlPlaneSettings
-
-FILES: Final = Actor("files", "", "local")
 
 
 class Book(Protocol):

@@ -18,13 +18,14 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from control_plane.auth.roles import SCOPES, Role, check_scopes
+from control_plane.registry.values import FILES, ITSELF, MAX_SECRET_KEYS, MAX_SECRET_VALUE_LENGTH
+from control_plane.resources.names import SECRET_NAME
 from control_plane.resources.quantities import parse_duration_ms
 
 DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
 # The names that the audit uses for what is no token.
-_RESERVED: Final = frozenset({"files", "control plane"})
+_RESERVED: Final = frozenset({FILES.name, ITSELF.name})
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
-_MAX_SECRET: Final = 64 * 1024
 
 
 def _written_time(value: Any) -> Any:
@@ -54,8 +55,8 @@ TokenName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}$"),
     AfterValidator(_token_name),
 ]
-SecretKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}$")]
-SecretValue = Annotated[str, StringConstraints(min_length=1, max_length=_MAX_SECRET)]
+SecretKey = Annotated[str, StringConstraints(pattern=f"^{SECRET_NAME}$")]
+SecretValue = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECRET_VALUE_LENGTH)]
 
 
 class Order(BaseModel):
@@ -94,7 +95,7 @@ class TokenOrder(Order):
 class SecretOrder(Order):
     """A secret's values, in place of all that it had."""
 
-    values: Annotated[dict[SecretKey, SecretValue], Field(min_length=1, max_length=100)]
+    values: Annotated[dict[SecretKey, SecretValue], Field(min_length=1, max_length=MAX_SECRET_KEYS)]
 
 
 def in_future(at: datetime | None, now: datetime) -> bool:

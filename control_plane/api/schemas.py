@@ -23,11 +23,10 @@ from control_plane.api.orders import (
 )
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.kinds.spec import Spec
+from control_plane.resources.names import MODEL_NAME, NAME
 from control_plane.resources.parsing import API_VERSION
 
 _REF: Final = "#/components/schemas/{model}"
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$"
-_MODEL_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}$"
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer"}
 _TRUTH: Final = {"type": "boolean"}
@@ -98,7 +97,7 @@ def _without_inner_bounds(value: Any) -> Any:
 
 
 def _document(kind: str, spec: type[Spec]) -> dict[str, Any]:
-    name = {"type": "string", "pattern": _MODEL_NAME if kind == "Model" else _NAME}
+    name = {"type": "string", "pattern": f"^{MODEL_NAME if kind == 'Model' else NAME}$"}
     return {
         **_object(
             {

@@ -24,9 +24,9 @@ from control_plane.api.orders import SecretOrder
 from control_plane.api.ports import SecretBook
 from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
+from control_plane.resources.names import SECRET_NAME
 
-NAME_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}$"
-Name = Annotated[str, Path(description="The secret's name.", pattern=NAME_PATTERN)]
+Name = Annotated[str, Path(description="The secret's name.", pattern=f"^{SECRET_NAME}$")]
 AnyName = Annotated[str, Path(description="The secret's name.", max_length=1_000)]
 
 

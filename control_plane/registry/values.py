@@ -18,13 +18,16 @@ from ext_proc.contract.snapshot import ConsumerKey
 DocumentKey = tuple[str, str]
 """Kind and name."""
 
+MAX_SECRET_VALUE_LENGTH: Final = 16 * 1024
+MAX_SECRET_KEYS: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Who changes something.
 
     `name` is the token's name, "files" for documents given at start, "control plane" for itself. `role` is
-    viewer, editor or admin ("" for itself); `source` the remote address, or "local".
+    viewer, editor or admin ("" for both of these); `source` the remote address, or "local".
     """
 
     name: str
@@ -33,7 +36,7 @@ class Actor:
 
 
 ITSELF: Final = Actor("control plane", "", "local")
-FILES: Final = Actor("files", "admin", "local")
+FILES: Final = Actor("files", "", "local")
 
 
 class ChangeAction(StrEnum):

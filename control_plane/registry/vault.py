@@ -6,20 +6,15 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 from control_plane.registry.errors import InUseError, NotFoundError, SecretKeyError
 from control_plane.registry.ledger import Ledger
 from control_plane.registry.ports import SealedSecret, Sealer
 from control_plane.registry.state import renumbered, secrets_changed
-from control_plane.registry.values import Actor, SecretName
+from control_plane.registry.values import MAX_SECRET_KEYS, MAX_SECRET_VALUE_LENGTH, Actor, SecretName
+from control_plane.resources.names import SECRET_NAME
 from control_plane.resources.problems import InvalidDocumentsError, Problem
 from control_plane.resources.users import users_of_secret
-
-MAX_VALUE_LENGTH: Final = 16 * 1024
-MAX_KEYS: Final = 64
-# What a Backend's secretRef may name, so that each stored secret can be used.
-_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}")
 
 
 class Vault:
@@ -106,15 +101,19 @@ class Vault:
 def _problems(name: str, values: Mapping[str, str]) -> list[Problem]:
     document = f"Secret/{name[:253]}"
     names = "must be 1 to 253 letters, digits, '.', '_' and '-', not beginning with '.'"
-    problems = [] if _NAME.fullmatch(name) else [Problem(document, "name", names)]
-    if not 1 <= len(values) <= MAX_KEYS:
-        problems.append(Problem(document, "values", f"must hold 1 to {MAX_KEYS} keys with their values"))
+    problems = [] if re.fullmatch(SECRET_NAME, name) else [Problem(document, "name", names)]
+    if not 1 <= len(values) <= MAX_SECRET_KEYS:
+        problems.append(
+            Problem(document, "values", f"must hold 1 to {MAX_SECRET_KEYS} keys with their values")
+        )
         return problems
     for key, value in values.items():
-        if not _NAME.fullmatch(key):
+        if not re.fullmatch(SECRET_NAME, key):
             problems.append(Problem(document, "values", f"has a key that {names}"))
-        elif not 1 <= len(value) <= MAX_VALUE_LENGTH:
-            problems.append(Problem(document, f"values.{key}", f"must be 1 to {MAX_VALUE_LENGTH} characters"))
+        elif not 1 <= len(value) <= MAX_SECRET_VALUE_LENGTH:
+            problems.append(
+                Problem(document, f"values.{key}", f"must be 1 to {MAX_SECRET_VALUE_LENGTH} characters")
+            )
         elif not (value.isascii() and value.isprintable()):
             problems.append(
                 Problem(document, f"values.{key}", "must be one line of printable ASCII characters")

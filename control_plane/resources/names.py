@@ -1,12 +1,15 @@
-"""Which names documents may have."""
+"""Which names documents, Models, and secrets and their values may have."""
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"
 # Provider names such as ft:gpt-4o:org::id and meta-llama/Llama-3.1-8B are names of Models too.
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}")
+MODEL_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}"
+# Secrets are mounted as folders and their values as files, so both are names of files.
+SECRET_NAME: Final = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}"
 
 
 def check_name(value: str) -> str:
@@ -15,7 +18,7 @@ def check_name(value: str) -> str:
     Raises:
         ValueError: it cannot.
     """
-    if not _NAME.fullmatch(value):
+    if not re.fullmatch(NAME, value):
         raise ValueError(
             "must be 1 to 253 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )
@@ -28,7 +31,7 @@ def check_model_name(value: str) -> str:
     Raises:
         ValueError: it cannot.
     """
-    if not _MODEL_NAME.fullmatch(value):
+    if not re.fullmatch(MODEL_NAME, value):
         raise ValueError(
             "must be 1 to 253 letters, digits and '.', '_', '-', ':', '/', '@', '+', "
             "beginning with a letter or digit"

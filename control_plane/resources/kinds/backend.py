@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from control_plane.resources.kinds.spec import Count, Spec, Text
+from control_plane.resources.names import SECRET_NAME
 from control_plane.resources.quantities import PositiveDurationMs
 from control_plane.resources.urls import check_url
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}")
 
 
 def _variable(value: str) -> str:
@@ -22,7 +22,7 @@ def _variable(value: str) -> str:
 
 
 def _file_name(value: str) -> str:
-    if not _FILE_NAME.fullmatch(value):
+    if not re.fullmatch(SECRET_NAME, value):
         raise ValueError("must be a name of letters, digits, '-', '_' and '.'")
     return value
 
