@@ -125,12 +125,10 @@ class Rollout:
             self._release(now_s)
         return self.phase
 
-    def halt(self, reason: str) -> bool:
-        """Give it to nobody any more; the first reason stays. Return whether this was news."""
-        news = self.phase is not Phase.HALTED
-        if news:
+    def halt(self, reason: str) -> None:
+        """Give it to nobody any more; the first reason stays."""
+        if self.phase is not Phase.HALTED:
             self.phase, self.reason = Phase.HALTED, reason
-        return news
 
     def _outnumbered(self, answers: _Answers, now_s: float) -> bool:
         judged = not answers.accepted or now_s < self._released_s + JUDGED_S

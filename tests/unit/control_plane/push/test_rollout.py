@@ -105,8 +105,9 @@ def test_it_is_settled_when_somebody_serves_each_content() -> None:
     assert (rollout.is_settled(0.2), rollout.is_settled(0.1 + JUDGED_S)) == (False, True)
     rollout.accepted("b", "two", 0.2)
     assert rollout.is_settled(0.2)
-    assert rollout.halt("no")
-    assert not rollout.halt("again")
+    rollout.halt("no")
+    rollout.halt("again")
+    assert rollout.reason == "no"
     assert not rollout.is_settled(0.2)
 
 
