@@ -5,12 +5,18 @@ Keys are held in memory only and are in no log. A reference without a key is tol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+import stat
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract.snapshot import CredentialRef
+
+MAX_BYTES: Final = 64 * 1024
+"""What a file of a key may hold; headers hold less."""
 
 Secrets = Mapping[tuple[str, str], bytes]
 """By the Secret's name and the key in it."""
@@ -27,12 +33,22 @@ class Credentials:
         environment: the process's variables.
         secrets_dir: where Secrets are mounted, as `<secrets_dir>/<name>/<key>`.
         log: where missing keys are told.
+        withheld: variables and files that are the sidecar's own: whoever may write a Backend must not have
+            them sent to an address of his choice.
     """
 
-    def __init__(self, environment: Mapping[str, str], secrets_dir: Path, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        secrets_dir: Path,
+        log: FilteringBoundLogger,
+        *,
+        withheld: Set[str | Path] = frozenset(),
+    ) -> None:
         self._environment = environment
         self._secrets_dir = secrets_dir
         self._log = log
+        self._withheld = withheld
         self._told: dict[CredentialRef, str] = {}
         self._pushed: Secrets = {}
 
@@ -60,6 +76,10 @@ class Credentials:
 
     def _key(self, reference: CredentialRef) -> str:
         if reference.kind == "env":
+            if reference.name in self._withheld:
+                raise MissingKeyError(
+                    f"the variable {reference.name} is the sidecar's own: put the provider's key in another"
+                )
             value = self._environment.get(reference.name)
             if value is None:
                 raise MissingKeyError(
@@ -73,6 +93,10 @@ class Credentials:
             path = Path(reference.name)
             if reference.kind == "secret":
                 path = self._secrets_dir / reference.name / (reference.key or "")
+            if _same_as_any(path, self._withheld):
+                raise MissingKeyError(
+                    f"the file {path} is the sidecar's own: put the provider's key in another"
+                )
             value = _read(path)
             place = f"the file {path}"
         key = value.strip()
@@ -83,9 +107,27 @@ class Credentials:
         return key
 
 
+def _same_as_any(path: Path, others: Iterable[str | Path]) -> bool:
+    # Not Path.resolve, which in Python 3.11 raises where links go in circles.
+    found = os.path.realpath(path)
+    return any(isinstance(other, Path) and found == os.path.realpath(other) for other in others)
+
+
 def _read(path: Path) -> str:
+    """Return what a regular file holds: one that never answers or never ends would hold up every change.
+
+    Raises:
+        MissingKeyError: it is not there, is no regular file, is too large or cannot be read.
+    """
     try:
-        return path.read_text(encoding="utf-8")
+        # Without O_NONBLOCK the opening of a pipe waits for its writer.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise MissingKeyError(f"{path} is no regular file: name one that holds the provider's key")
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise MissingKeyError(f"the file {path} is too large for a key: name one that holds only the key")
+        return content.decode("utf-8")
     except FileNotFoundError as error:
         raise MissingKeyError(f"the file {path} is not there: put the provider's key there") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.ads import DiscoveryServer
 from ext_proc.agent.credentials import Credentials, read_authorities
-from ext_proc.agent.dial import ControlPlaneDial
+from ext_proc.agent.dial import TOKEN_VARIABLE, ControlPlaneDial
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.agent.envoy_admin import EnvoyAdmin
 from ext_proc.agent.health import Counts, Health
@@ -94,8 +94,13 @@ class Agent:
         except OSError as error:
             raise SettingsError(str(error)) from error
         self._disk = SnapshotFile(settings.data_dir / SNAPSHOT_FILE, log)
+        joining = settings.joining
+        own_files = {path for path in (joining.token_file, joining.client_key) if path is not None}
         self._credentials = Credentials(
-            environment, settings.secrets_dir or settings.data_dir / "secrets", log
+            environment,
+            settings.secrets_dir or settings.data_dir / "secrets",
+            log,
+            withheld={TOKEN_VARIABLE, *own_files},
         )
         self._discovery = DiscoveryServer(log)
         self._processors = ProcessorPush(log, self._look_again)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from ext_proc.agent.credentials import Credentials, read_authorities
+from ext_proc.agent.credentials import MAX_BYTES, Credentials, read_authorities
 from ext_proc.contract.snapshot import CredentialRef
 
 
@@ -52,6 +53,44 @@ def test_missing_key_is_told_once(tmp_path: Path, reference: CredentialRef, sent
     (call,) = log.calls
     assert sentence in str(call.kwargs)
     assert "sk-secret" not in str(call)
+
+
+def test_a_file_that_never_ends_or_never_answers_holds_nobody_up(tmp_path: Path) -> None:
+    """A device, a pipe without a writer and a huge file are no keys; the others are found all the same."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "huge").write_bytes(b"k" * (MAX_BYTES + 1))
+    (tmp_path / "good").write_text("k")
+    resolver, log = credentials(tmp_path)
+    names = ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path / "huge"), str(tmp_path / "good"))
+    assert resolver.resolve([CredentialRef("file", name) for name in names]) == {
+        CredentialRef("file", str(tmp_path / "good")): "k"
+    }
+    told = repr(log.calls)
+    assert told.count("is no regular file") == 2
+    assert told.count("is too large for a key") == 1
+
+
+def test_what_is_the_sidecars_own_is_no_providers_key(tmp_path: Path) -> None:
+    """Neither its token's variable nor its token's file, however the path is spelled, goes to a Backend."""
+    (tmp_path / "token").write_text("ort_own")
+    (tmp_path / "link").symlink_to(tmp_path / "token")
+    log = CapturingLogger()
+    resolver = Credentials(
+        {"OUTRIGGER_TOKEN": "ort_own", "KEY": "k"},
+        tmp_path,
+        structlog.wrap_logger(log, processors=[]),
+        withheld={"OUTRIGGER_TOKEN", tmp_path / "token"},
+    )
+    own = [
+        CredentialRef("env", "OUTRIGGER_TOKEN"),
+        CredentialRef("file", str(tmp_path / "token")),
+        CredentialRef("file", str(tmp_path / "link")),
+        CredentialRef("secret", ".", "token"),
+    ]
+    other = CredentialRef("env", "KEY")
+    assert resolver.resolve([*own, other]) == {other: "k"}
+    assert repr(log.calls).count("is the sidecar's own") == len(own)
+    assert "ort_own" not in repr(log.calls)
 
 
 def test_key_that_comes_later_is_found(tmp_path: Path) -> None:
