@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from control_plane.api.examples import EXAMPLES
-from control_plane.api.plurals import KIND_OF
+from control_plane.resources.plurals import KIND_OF
 from tests.contract.control_plane.api.papers import backend, document, model
 from tests.contract.control_plane.api.served import Served
 
@@ -139,6 +139,7 @@ async def test_a_stale_writer_is_told(admin: httpx.AsyncClient) -> None:
     ("method", "headers"),
     [
         ("PUT", {"if-match": "r12"}),
+        ("PUT", {"if-match": ""}),
         ("PUT", {"if-none-match": '"r12"'}),
         ("DELETE", {"if-match": '"r1" "r2"'}),
         ("DELETE", {"if-none-match": "*"}),
