@@ -18,7 +18,7 @@ class Halting:
 
     Args:
         halt: the registry's.
-        log: where halts are told.
+        log: where a halt that cannot be written down is told.
         on_halt: counts them.
         try_again_s: how long to wait for a database that does not answer.
     """
@@ -39,7 +39,6 @@ class Halting:
 
     def halted(self, revision: int, reason: str) -> None:
         """Write down, in the background, that `revision` is out of force and why."""
-        self._log.warning("revision halted; the one before stays in force", revision=revision, reason=reason)
         self._on_halt()
         task = asyncio.get_running_loop().create_task(self._write(revision, reason))
         self._tasks.add(task)

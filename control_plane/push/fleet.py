@@ -156,7 +156,9 @@ class Fleet:
 
     def _halt(self, rollout: Rollout, reason: str) -> None:
         rollout.halt(reason)
-        self._log.error("revision halted", revision=rollout.revision, reason=rollout.reason)
+        self._log.error(
+            "revision halted; the one before stays in force", revision=rollout.revision, reason=rollout.reason
+        )
         self._on_halt(rollout.revision, rollout.reason)
 
     # The sidecars.
