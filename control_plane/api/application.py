@@ -81,7 +81,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_problem_handlers(app)
     add_probe_routes(app, parts.registry, parts.fleet, metrics, min_ready_sidecars)
     add_apply_route(app, parts.registry, bodies)
-    add_key_routes(app, parts.registry, bodies, parts.surroundings)
+    add_key_routes(app, parts.registry, bodies)
     add_document_routes(app, parts.registry, bodies)
     add_revision_routes(app, parts.registry)
     add_mesh_routes(app, parts.registry, parts.fleet)

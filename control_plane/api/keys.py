@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request
 from starlette.responses import Response
 
 from control_plane.api.bodies import Bodies
 from control_plane.api.caller import actor_of
-from control_plane.api.errors import RefusedRequestError
 from control_plane.api.operations import (
     CHANGING,
     JSON,
@@ -22,16 +21,14 @@ from control_plane.api.operations import (
     add,
     schema_ref,
 )
-from control_plane.api.orders import KeyOrder, RotationOrder, in_future
-from control_plane.api.ports import SecretBook, Surroundings
+from control_plane.api.orders import KeyOrder, RotationOrder
+from control_plane.api.ports import SecretBook
 from control_plane.api.wire import timestamp, to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.values import MintedKey
-from control_plane.resources.problems import Problem
 
 Consumer = Annotated[str, Path(description="The Consumer's name.", max_length=1_000)]
 KeyId = Annotated[str, Path(description="The key's id.", max_length=200)]
-_PAST: Final = "must be a time to come"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +37,10 @@ class KeyRoutes:
 
     book: SecretBook
     bodies: Bodies
-    surroundings: Surroundings
 
     async def create(self, request: Request, name: Consumer) -> Response:
         """Make a key."""
         order = await self.bodies.order(request, KeyOrder, optional=True)
-        if not in_future(order.expires_at, self.surroundings.now()):
-            raise RefusedRequestError(
-                422, f"expiresAt {_PAST}", [Problem(f"Consumer/{name}", "expiresAt", _PAST)]
-            )
         return _minted(await self.book.create_key(name, actor_of(request), expires_at=order.expires_at))
 
     async def show_all(self, name: Consumer) -> Response:
@@ -74,9 +66,9 @@ def _minted(minted: MintedKey) -> Response:
     return Response(to_json(shown), 201, media_type=JSON)
 
 
-def add_key_routes(app: FastAPI, book: SecretBook, bodies: Bodies, surroundings: Surroundings) -> None:
+def add_key_routes(app: FastAPI, book: SecretBook, bodies: Bodies) -> None:
     """Serve Consumer keys."""
-    routes = KeyRoutes(book, bodies, surroundings)
+    routes = KeyRoutes(book, bodies)
     base, tag = "/api/v1/consumers/{name}/keys", "consumers"
     changing = Need(Role.EDITOR, "consumers:keys")
     minted: dict[str, Any] = {

@@ -47,7 +47,7 @@ class TokenRoutes:
         order = await self.bodies.order(request, TokenOrder)
         now = self.surroundings.now()
         if not in_future(order.expires_at, now):
-            message = "must be a time to come"
+            message = "must be in the future"
             raise RefusedRequestError(422, f"expiresAt {message}", [Problem("", "expiresAt", message)])
         if not identity_of(request).may_grant(order.scopes):
             raise RefusedRequestError(403, "a token with scopes can only make tokens with some of its own")
