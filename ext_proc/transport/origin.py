@@ -3,7 +3,7 @@
 A request names its flight and itself in `x-outrigger-flight` (`FLIGHT.TICKET`). It is answered with what has
 come of the stream so far and then with each part as it comes. A stream that breaks off is cut here, too,
 without a made-up finish. When the flight ended before anything came, the follower's own call is made, with
-its own headers; whom nobody expects is hung up on, and Envoy says 503.
+its own headers; whom nobody expects is hung up on, and Envoy says 502.
 """
 
 from __future__ import annotations
@@ -26,7 +26,25 @@ from ext_proc.openai.recording import StreamRecorder
 READ_BYTES: Final = 65536
 # A connect to a Unix socket whose queue is full fails at once, and thousands may come together.
 BACKLOG: Final = 16_384
+# A turn of the event loop then takes some milliseconds.
+TURNS: Final = 32
 _HOP_HEADERS: Final = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"content-length"))
+
+
+class _Turns:
+    """Lets a few conversations at a time do what costs most.
+
+    Thousands may arrive, or hear the first part, at one moment: in one go they would keep the event loop from
+    Envoy's health checks for so long that it takes the processor for dead.
+    """
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(TURNS)
+
+    async def take(self) -> None:
+        """Wait for a turn of the event loop in which there is a place."""
+        async with self._places:
+            await asyncio.sleep(0)
 
 
 class OriginServer:
@@ -39,6 +57,7 @@ class OriginServer:
         self._log = log
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._turns = _Turns()
 
     async def start(self) -> None:
         """Listen. Raises OSError when the socket cannot be listened on."""
@@ -60,7 +79,7 @@ class OriginServer:
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
         try:
-            await _Conversation(self._flights, self._caller, reader, writer).run()
+            await _Conversation(self._flights, self._caller, self._turns, reader, writer).run()
         except asyncio.CancelledError:
             # `stop` says so. Streams of asyncio would write a traceback for a task that ends otherwise.
             self._log.debug("a follower's connection is closed", error="stopping")
@@ -76,10 +95,16 @@ class _Conversation:
     """One connection of Envoy's."""
 
     def __init__(
-        self, flights: Flights, caller: Caller, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        flights: Flights,
+        caller: Caller,
+        turns: _Turns,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self._flights = flights
         self._caller = caller
+        self._turns = turns
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER)
@@ -103,7 +128,9 @@ class _Conversation:
         while True:
             event = self._http.next_event()
             if event is h11.NEED_DATA:
-                self._http.receive_data(await self._reader.read(READ_BYTES))
+                data = await self._reader.read(READ_BYTES)
+                await self._turns.take()
+                self._http.receive_data(data)
             elif isinstance(event, h11.Request):
                 request = event
             elif isinstance(event, h11.EndOfMessage):
@@ -146,6 +173,7 @@ class _Conversation:
         try:
             async for piece in live.follow(usage=follower.usage):
                 if not begun:
+                    await self._turns.take()
                     begun = True
                     told = [(names.BACKEND.encode(), flight.backend.encode())] if flight.backend else []
                     self._begin(200, [(b"content-type", EVENT_STREAM.encode()), *told])

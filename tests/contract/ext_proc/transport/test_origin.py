@@ -123,7 +123,7 @@ async def test_a_stream_that_is_cut_is_cut() -> None:
 
 @pytest.mark.parametrize("named", ["", "x", "1", "1.", "1.x", "999.1", "1.999"])
 async def test_whom_nobody_expects_is_hung_up_on(named: str) -> None:
-    """Envoy then says 503 in its own words."""
+    """Envoy then says 502 in its own words."""
     async with serving() as origin:
         with pytest.raises(httpx.RemoteProtocolError):
             await origin.client.send(origin.request(named=named))
