@@ -24,12 +24,12 @@ from control_plane.api.operations import (
     add,
     schema_ref,
 )
-from control_plane.api.plurals import KIND_OF, PLURAL_OF
 from control_plane.api.ports import DocumentBook
 from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.values import Applied, DocumentChange
 from control_plane.resources.loading import RawDocument
+from control_plane.resources.plurals import KIND_OF, PLURAL_OF
 
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only say what would change.")]
 

@@ -25,12 +25,12 @@ from control_plane.api.operations import (
     add,
     schema_ref,
 )
-from control_plane.api.plurals import KIND_OF
 from control_plane.api.ports import DocumentBook
 from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.errors import NotFoundError
 from control_plane.registry.values import StoredDocument
+from control_plane.resources.plurals import KIND_OF
 from control_plane.resources.problems import Problem
 
 MAX_PAGE: Final = 5_000

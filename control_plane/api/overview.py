@@ -13,9 +13,9 @@ from starlette.responses import Response
 from control_plane.api.caller import identity_of, session_of
 from control_plane.api.guard import needs
 from control_plane.api.html import Marked, page, table
-from control_plane.api.plurals import KIND_OF
 from control_plane.api.ports import DocumentBook, Fleet, Sidecar
 from control_plane.auth.roles import Need, Role, scopes_cover
+from control_plane.resources.plurals import KIND_OF
 
 MAX_SHOWN = 200
 

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
 
+from control_plane.resources.plurals import KIND_OF
+
 
 class Role(StrEnum):
     """How much a token's holder may do."""
@@ -29,9 +31,8 @@ class Role(StrEnum):
 
 _RANKS: Final = {Role.SIDECAR: 0, Role.VIEWER: 1, Role.EDITOR: 2, Role.ADMIN: 3}
 
-_DOCUMENTS: Final = ("backends", "models", "tiers", "consumers", "policies", "releases", "pins")
 SCOPES: Final = (
-    *(f"{area}:{access}" for area in _DOCUMENTS for access in ("read", "write")),
+    *(f"{area}:{access}" for area in KIND_OF for access in ("read", "write")),
     "consumers:keys",
     "revisions:read",
     "revisions:write",

@@ -11,8 +11,9 @@ from typing import Final
 import typer
 
 from control_plane.cli.failures import CommandFailed
-from control_plane.cli.kinds import KIND_OF, LISTS, plural_of
+from control_plane.cli.kinds import LISTS, plural_of
 from control_plane.cli.options import DEFAULT_SERVER
+from control_plane.resources.plurals import KIND_OF
 
 QUICK_S: Final = 1.0
 MAX_NAMES: Final = 500

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from control_plane.cli.completion import complete_list, complete_name
-from control_plane.cli.kinds import KIND_OF, listed
+from control_plane.cli.kinds import listed
 from control_plane.cli.options import DEFAULT_SERVER, Ca, Format, Output, Server, TokenFile
+from control_plane.resources.plurals import KIND_OF
 
 
 def get(

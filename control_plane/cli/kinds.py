@@ -6,18 +6,11 @@ from typing import Final
 
 import typer
 
-KIND_OF: Final = {
-    "backends": "Backend",
-    "models": "Model",
-    "tiers": "Tier",
-    "consumers": "Consumer",
-    "policies": "Policy",
-    "releases": "Release",
-    "pins": "Pin",
-}
+from control_plane.resources.plurals import KIND_OF, PLURAL_OF
+
 # What the API lists beside documents.
 LISTS: Final = ("audit", "revisions", "secrets", "sidecars", "tokens")
-_PLURAL_OF: Final = {kind.lower(): plural for plural, kind in KIND_OF.items()}
+_PLURALS: Final = {kind.lower(): plural for kind, plural in PLURAL_OF.items()}
 
 
 def plural_of(word: str) -> str:
@@ -42,8 +35,8 @@ def _known(word: str, known: tuple[str, ...]) -> str:
     lowered = word.lower()
     if lowered in KIND_OF:
         return lowered
-    if lowered in _PLURAL_OF:
-        return _PLURAL_OF[lowered]
+    if lowered in _PLURALS:
+        return _PLURALS[lowered]
     import difflib  # noqa: PLC0415 - only for a slip
 
     near = difflib.get_close_matches(lowered, known, 1)

@@ -13,8 +13,9 @@ import yaml
 from structlog.testing import capture_logs
 
 from control_plane.auth.roles import Role
-from control_plane.cli.kinds import KIND_OF, LISTS
+from control_plane.cli.kinds import LISTS
 from control_plane.cli.main import main
+from control_plane.resources.plurals import KIND_OF
 from tests.contract.control_plane.api.served import ADMIN, Served, serve
 
 Run = Callable[..., Awaitable[tuple[int, str, str]]]

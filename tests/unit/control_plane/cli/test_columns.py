@@ -6,7 +6,8 @@ import pytest
 
 from control_plane.api.examples import EXAMPLES
 from control_plane.cli.columns import COLUMNS, cells, moment, sidecar_state
-from control_plane.cli.kinds import KIND_OF, LISTS
+from control_plane.cli.kinds import LISTS
+from control_plane.resources.plurals import KIND_OF
 
 
 def row(plural: str, item: dict[str, Any]) -> dict[str, str]:

@@ -3,15 +3,7 @@
 import pytest
 import typer
 
-from control_plane.api import plurals
-from control_plane.cli.kinds import KIND_OF, listed, plural_of
-from control_plane.resources.kinds import KINDS
-
-
-def test_the_kinds_are_those_of_the_api() -> None:
-    """The table here is a copy that loads quickly."""
-    assert KIND_OF == plurals.KIND_OF
-    assert list(KIND_OF.values()) == list(KINDS)
+from control_plane.cli.kinds import listed, plural_of
 
 
 @pytest.mark.parametrize("word", ["policies", "policy", "Policy", "POLICIES"])

@@ -1,4 +1,4 @@
-"""The kinds of document as paths name them."""
+"""The kinds of document as paths, scopes and the command line name them. Imports no kind, to load quickly."""
 
 from __future__ import annotations
 
