@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from pydantic import (
@@ -34,17 +34,26 @@ def _written_time(value: Any) -> Any:
     return value
 
 
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("must be a time such as 2027-01-31T08:00:00Z") from None
+
+
 def _scopes(value: tuple[str, ...]) -> tuple[str, ...]:
     return check_scopes(value)
 
 
 def _token_name(value: str) -> str:
+    if value.endswith("\n"):  # which `$` lets pass
+        raise ValueError("must be of letters, digits and ' ._@-'")
     if value in _RESERVED:
         raise ValueError("is a name that the audit uses for something else")
     return value
 
 
-Time = Annotated[AwareDatetime, BeforeValidator(_written_time)]
+Time = Annotated[AwareDatetime, BeforeValidator(_written_time), AfterValidator(_in_utc)]
 Overlap = Annotated[
     int,
     BeforeValidator(parse_duration_ms),

@@ -70,8 +70,7 @@ class ConsumerKeys:
             raise InvalidDocumentsError([problem])
         async with self._ledger.change() as change:
             old = _live(change, consumer, key_id)
-            lifetime = old.info.expires_at - old.info.created_at if old.info.expires_at else None
-            minted, row = self._mint(change, consumer, change.at + lifetime if lifetime else None)
+            minted, row = self._mint(change, consumer, _same_lifetime(old.info, change.at))
             end = change.at + overlap
             if old.info.expires_at is not None:
                 end = min(end, old.info.expires_at)
@@ -108,6 +107,16 @@ class ConsumerKeys:
         keys = {**change.state.keys, **{row.info.id: row for row in rows}}
         change.state = renumbered(keys_changed(change.state, keys), number)
         change.touch("keys")
+
+
+def _same_lifetime(key: ConsumerKeyInfo, at: datetime) -> datetime | None:
+    """Return when a key made at `at` ends if it lives as long as `key`, None for one without an end."""
+    if key.expires_at is None:
+        return None
+    try:
+        return at + (key.expires_at - key.created_at)
+    except OverflowError:  # beyond what a date can say
+        return key.expires_at
 
 
 async def revoke_keys_of(change: Change, consumers: set[str]) -> None:

@@ -1,6 +1,6 @@
 """Consumer keys: shown once, kept as digests, rotated, ended."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -101,6 +101,14 @@ async def test_the_new_key_lives_as_long_as_the_old_one_was_to(registry: Registr
     new = await registry.rotate_key("c", old.id, ACTOR, overlap=timedelta(days=20))
     assert new.expires_at == START + timedelta(days=170)
     assert live(registry, old.key) == ConsumerKey("c", (START + timedelta(days=90)).timestamp())
+
+
+async def test_a_key_that_ends_with_the_calendar_is_rotated(registry: Registry, clock: SetClock) -> None:
+    """Its successor cannot live as long from later on; it ends when the old one was to."""
+    last = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    old = await registry.create_key("c", ACTOR, expires_at=last)
+    clock.move(days=80)
+    assert (await registry.rotate_key("c", old.id, ACTOR, overlap=timedelta(0))).expires_at == last
 
 
 async def test_what_has_ended_is_not_rotated(registry: Registry, clock: SetClock) -> None:

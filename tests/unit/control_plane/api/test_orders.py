@@ -32,11 +32,13 @@ def test_written_forms_become_values() -> None:
     [
         (KeyOrder, {"expiresAt": "2026-01-31"}),
         (KeyOrder, {"expiresAt": 5}),
+        (KeyOrder, {"expiresAt": "9999-12-31T23:59:59-12:00"}),
         (KeyOrder, {"expires_at": "2026-01-31T20:00:00Z"}),
         (RotationOrder, {"overlap": 5}),
         (RotationOrder, {"overlap_ms": 5}),
         (TokenOrder, {"role": "viewer", "name": "control plane"}),
         (TokenOrder, {"role": "viewer", "name": "x" * 101}),
+        (TokenOrder, {"role": "viewer", "name": "ci\n"}),
         (TokenOrder, {"role": "viewer", "scopes": ["x"]}),
         (SecretOrder, {"values": {"k": "x" * (16 * 1024 + 1)}}),
         (SecretOrder, {"values": {"../k": "x"}}),
