@@ -15,6 +15,7 @@ help: ## List the targets
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Outrigger needs Python 3.11 or newer; say which: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "building $(VENV) from requirements.lock: one to three minutes, once"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .

@@ -1,15 +1,17 @@
-"""The documents of a start: files are applied again, the demo only where nothing is."""
+"""The documents of a start: files are applied again, the demo only where nothing is, and it makes room."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from control_plane.registry.values import FILES, Actor, Applied, Head
+from control_plane.registry.values import FILES, Actor, Applied, DocumentKey, Head
+from control_plane.resources.demo import demo_documents
 from control_plane.resources.documents import check_documents
 from control_plane.resources.loading import RawDocument, read_files
+from control_plane.resources.problems import InvalidDocumentsError
 from control_plane.settings import ControlPlaneSettings
 
 
@@ -21,9 +23,15 @@ class Book(Protocol):
         """The newest revision."""
 
     async def apply(
-        self, raws: Sequence[RawDocument], actor: Actor, *, dry_run: bool = False, action: str = "apply"
+        self,
+        raws: Sequence[RawDocument],
+        actor: Actor,
+        *,
+        dry_run: bool = False,
+        action: str = "apply",
+        without: Collection[DocumentKey] = (),
     ) -> Applied:
-        """Create or replace every document, or none."""
+        """Create or replace every document and delete those `without`, or do nothing."""
 
 
 async def apply_at_start(
@@ -43,10 +51,33 @@ async def apply_at_start(
     if not book.head.stored:
         # Told with the place in the file, which the set as a whole does not know.
         check_documents(raws)
-    applied = await book.apply(raws, FILES, action="start")
+    applied = await _apply(book, raws, set() if settings.demo else demo_left(book.head))
     if settings.show_notices:
         for notice in applied.warnings:
             log.warning("no effect yet", document=notice.document, field=notice.field, place=notice.place)
+
+
+async def _apply(book: Book, raws: Sequence[RawDocument], left: set[DocumentKey]) -> Applied:
+    """Apply `raws`. What an earlier demo has left makes room, unless somebody builds on it."""
+    if left:
+        named = {(raw.value["kind"], raw.value["metadata"]["name"]) for raw in raws}
+        try:
+            return await book.apply(raws, FILES, action="start", without=left - named)
+        except InvalidDocumentsError:
+            pass  # the plain attempt says what is wrong, with or without the demo
+    return await book.apply(raws, FILES, action="start")
+
+
+def demo_left(head: Head) -> set[DocumentKey]:
+    """Return the documents in `head` that are the built-in demo's, as it wrote them."""
+    backend = head.stored.get(("Backend", "simulated"))
+    if backend is None:
+        return set()
+    demo = {
+        (value["kind"], value["metadata"]["name"]): value
+        for value in demo_documents(backend.value["spec"]["url"])
+    }
+    return {key for key, value in demo.items() if key in head.stored and head.stored[key].value == value}
 
 
 def _is_stored(book: Book, raw: RawDocument) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from control_plane.api.problems import problem
+
+STOPPING: Final = "the control plane stops; repeat the request in a moment"
 UNMATCHED: Final = "none"
 _METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"})
 
@@ -36,11 +40,12 @@ class Front:
         method = scope["method"]
         # The server leaves the body of an answer to HEAD away by itself.
         inner = {**scope, "method": "GET"} if method == "HEAD" else scope
-        status = 500
+        status, started = 500, False
 
         async def sending(message: Message) -> None:
-            nonlocal status
+            nonlocal status, started
             if message["type"] == "http.response.start":
+                started = True
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("cache-control", "no-store")
@@ -49,6 +54,11 @@ class Front:
 
         try:
             await self._app(inner, receive, sending)
+        except asyncio.CancelledError:
+            # The server stops and waits no longer, mostly for a body that does not come: no defect.
+            if started:
+                raise
+            await problem(503, STOPPING, headers={"connection": "close"})(inner, receive, sending)
         finally:
             route = getattr(inner.get("route"), "path_format", UNMATCHED)
             shown = method if method in _METHODS else "other"

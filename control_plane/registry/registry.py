@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -31,6 +31,7 @@ from control_plane.registry.values import (
     ChangeAction,
     ConsumerKeyInfo,
     DocumentChange,
+    DocumentKey,
     Head,
     MintedKey,
     Put,
@@ -109,9 +110,17 @@ class Registry:
         return self._ledger.status()
 
     async def apply(
-        self, raws: Sequence[RawDocument], actor: Actor, *, dry_run: bool = False, action: str = "apply"
+        self,
+        raws: Sequence[RawDocument],
+        actor: Actor,
+        *,
+        dry_run: bool = False,
+        action: str = "apply",
+        without: Collection[DocumentKey] = (),
     ) -> Applied:
         """Create or replace every document of `raws`, or none. Without a difference there is no new revision.
+
+        The documents `without` that are there are deleted with it.
 
         Raises:
             InvalidDocumentsError: a document is refused, or the set as a whole would be.
@@ -123,7 +132,9 @@ class Registry:
             plan = await asyncio.to_thread(plan_change, head, written)
             return Applied(head.revision, plan.changes, plan.warnings)
         async with self._ledger.change() as change:
-            plan = await asyncio.to_thread(plan_change, change.state.head, written)
+            head = change.state.head
+            deleted = [key for key in without if key in head.stored]
+            plan = await asyncio.to_thread(plan_change, head, written, deleted)
             if plan.contents:
                 await self._commit(change, plan, actor, action)
             revision = change.state.head.revision

@@ -152,10 +152,10 @@ def _managing(settings: LaunchSettings, token_shown: bool) -> list[str]:
     if settings.api_port is None:
         return []
     server = f"http://{address(reachable(settings.bind), settings.api_port)}"
-    lines = ["", "Manage it with outrigger status, get, apply, …:"]
+    lines = ["", "Manage it from another shell with outrigger status, get, apply, …:"]
     if server != DEFAULT_SERVER:
         lines.append(f"  export OUTRIGGER_SERVER={server}")
     if token_shown:
-        return [*lines, "  and the OUTRIGGER_TOKEN shown above"]
+        return [*lines, "  export OUTRIGGER_TOKEN=…   (the one shown above)"]
     whose = "the one of --admin-token" if settings.admin_token else "the admin token of the first start"
     return [*lines, f"  export OUTRIGGER_TOKEN=…   ({whose})"]

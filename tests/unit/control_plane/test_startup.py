@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 
-from control_plane.registry.values import Actor, Applied, Head
+from control_plane.registry.values import Actor, Applied, DocumentKey, Head, StoredDocument
+from control_plane.resources.demo import demo_documents
 from control_plane.resources.documents import Documents
 from control_plane.resources.loading import RawDocument
 from control_plane.resources.problems import InvalidDocumentsError
@@ -33,11 +37,19 @@ class Book:
     def __init__(self, *stored: tuple[str, str]) -> None:
         self.head = Head(0, dict.fromkeys(stored), Documents(), {}, "", {})  # type: ignore[arg-type]
         self.applied: list[tuple[list[str], str, str]] = []
+        self.without: set[DocumentKey] = set()
 
     async def apply(
-        self, raws: Sequence[RawDocument], actor: Actor, *, dry_run: bool = False, action: str = "apply"
+        self,
+        raws: Sequence[RawDocument],
+        actor: Actor,
+        *,
+        dry_run: bool = False,
+        action: str = "apply",
+        without: Collection[DocumentKey] = (),
     ) -> Applied:
         """Write it down."""
+        self.without = set(without)
         names = [f"{raw.value['kind']}/{raw.value['metadata']['name']}" for raw in raws]
         self.applied.append((names, actor.name, action))
         return Applied(1, (), ())
@@ -85,3 +97,26 @@ async def test_a_bad_file_is_refused_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocumentsError) as refused:
         await start(Book(), settings(tmp_path, DOCUMENTS.replace("backend: b", "backend: nowhere")))
     assert "policy.yaml:8" in refused.value.problems[0].place
+
+
+def stored(*values: dict[str, Any]) -> dict[tuple[str, str], StoredDocument]:
+    """Return documents as they are kept."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return {
+        (value["kind"], value["metadata"]["name"]): StoredDocument(
+            value["kind"], value["metadata"]["name"], 1, json.dumps(value).encode(), at
+        )
+        for value in values
+    }
+
+
+async def test_what_a_demo_has_left_makes_room_for_files(tmp_path: Path) -> None:
+    """Only what is as the demo wrote it, and is not named by the files."""
+    demo = demo_documents("http://127.0.0.1:5/v1")
+    mine = {**demo[1], "spec": {"versions": [{"name": "other", "backend": "simulated"}]}}
+    book = Book()
+    book.head = replace(book.head, stored=stored(*demo[:1], mine, *demo[2:]))
+    text = DOCUMENTS + "---\nkind: Tier\nmetadata: {name: gold}\nspec: {}\n"
+    await start(book, settings(tmp_path, text))
+    left = {(value["kind"], value["metadata"]["name"]) for value in demo}
+    assert book.without == left - {("Model", mine["metadata"]["name"]), ("Tier", "gold")}

@@ -1,5 +1,7 @@
 """The outermost layer."""
 
+import asyncio
+
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -69,6 +71,21 @@ async def test_what_breaks_is_counted_as_500() -> None:
     with pytest.raises(RuntimeError):
         await call(Front(inner, observer=observed, clock=Ticking()), scope_of("/broken"))
     assert [answer[2] for answer in observed.answers] == [500]
+
+
+async def test_who_is_too_slow_for_a_stop_is_told() -> None:
+    """The server cancels what waits for a body; that is a 503 and no traceback in the log."""
+
+    async def waiting(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.Event().wait()
+
+    observed = Observed()
+    task = asyncio.create_task(call(Front(waiting, observer=observed, clock=Ticking()), scope_of()))
+    await asyncio.sleep(0)
+    task.cancel()
+    sent = await task
+    assert (sent[0]["status"], headers_of(sent)["connection"]) == (503, "close")
+    assert [answer[2] for answer in observed.answers] == [503]
 
 
 async def test_what_is_no_http_passes() -> None:
