@@ -32,7 +32,8 @@ MAX_REASON: Final = 2_000
 NOT_ADMITTED: Final = "a valid token of a sidecar is needed: set OUTRIGGER_TOKEN or --token-file"
 
 OPTIONS: Final[tuple[tuple[str, int], ...]] = (
-    ("grpc.max_receive_message_length", 1024 * 1024),
+    # The statistics of thousands of versions.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     # Below the idle limits of NATs and load balancers.
     ("grpc.keepalive_time_ms", 20_000),

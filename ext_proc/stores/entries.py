@@ -18,7 +18,8 @@ MAGIC: Final = b"outrigger/1\n"
 # Shorter bodies gain nothing by it.
 COMPRESS_FROM_BYTES: Final = 2048
 _LEVEL: Final = 1
-MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+# Longer ones are not written.
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import StoredAnswer
 from ext_proc.stores.breaker import Breaker
-from ext_proc.stores.entries import Clocks, decode_entry, encode_entry
+from ext_proc.stores.entries import MAX_BODY_BYTES, Clocks, decode_entry, encode_entry
 
 PREFIX: Final = "outrigger:cache:"
 # What a hit may cost at most; a call to a model takes hundreds of times as long.
@@ -32,7 +32,8 @@ CONNECT_WITHIN_S: Final = 0.25
 WRITE_WITHIN_S: Final = 1.0
 WAITING_WRITES: Final = 1_000
 WAITING_BYTES: Final = 64 * 1024 * 1024
-MAX_ENTRY_BYTES: Final = 8 * 1024 * 1024
+# Packing takes about 10 ms a MiB, for which no other request should wait.
+IN_A_THREAD_FROM_BYTES: Final = 64 * 1024
 WRITERS: Final = 4
 
 
@@ -62,7 +63,7 @@ class RedisStore:
         self._clocks = clocks
         self._log = log
         self._breaker = Breaker()
-        self._waiting: asyncio.Queue[tuple[str, bytes, int]] = asyncio.Queue(WAITING_WRITES)
+        self._waiting: asyncio.Queue[tuple[bytes, StoredAnswer, Clocks]] = asyncio.Queue(WAITING_WRITES)
         self._waiting_bytes = 0
         self._late = 0
         self._writers: list[asyncio.Task[None]] = []
@@ -98,50 +99,64 @@ class RedisStore:
             if was_open or self._late >= LATE_IN_A_ROW:
                 self._failed(error)
             return None
-        except (RedisError, OSError) as error:
-            self._failed(error)
-            return None
         except asyncio.CancelledError:
             # The caller has left, which says nothing of Redis.
             self._breaker.gave_up()
             raise
+        except Exception as error:
+            # Whatever the client makes of a broken server: a request never fails by it.
+            self._failed(error)
+            return None
         self._late = 0
         self._went_well()
-        answer = decode_entry(key, entry, clocks) if isinstance(entry, bytes) else None
+        answer = await self._decoded(key, entry, clocks)
         if answer is None:
             self.stats.misses += 1
         else:
             self.stats.hits += 1
         return answer
 
+    async def _decoded(self, key: bytes, entry: object, clocks: Clocks) -> StoredAnswer | None:
+        if not isinstance(entry, bytes):
+            return None
+        if len(entry) < IN_A_THREAD_FROM_BYTES:
+            return decode_entry(key, entry, clocks)
+        return await asyncio.to_thread(decode_entry, key, entry, clocks)
+
     def put(self, key: bytes, answer: StoredAnswer) -> None:
         """Keep `answer`, soon. One that is too large is not kept, nor one that comes while too many wait."""
         clocks = self._clocks()
-        left_ms = int((answer.expires_at - clocks.own) * 1000)
-        if left_ms <= 0 or len(answer.body) > MAX_ENTRY_BYTES:
+        if answer.expires_at <= clocks.own or len(answer.body) > MAX_BODY_BYTES:
             self.stats.refused += 1
             return
         if self._breaker.is_open or self._waiting.full() or self._waiting_bytes > WAITING_BYTES:
             self.stats.dropped += 1
             return
-        entry = encode_entry(key, answer, clocks)
-        self._waiting_bytes += len(entry)
-        self._waiting.put_nowait((f"{PREFIX}{key.hex()}", entry, left_ms))
+        self._waiting_bytes += len(answer.body)
+        self._waiting.put_nowait((key, answer, clocks))
 
     async def _write_all(self) -> None:
         while True:
-            name, entry, left_ms = await self._waiting.get()
+            key, answer, clocks = await self._waiting.get()
             try:
-                async with asyncio.timeout(WRITE_WITHIN_S):
-                    # Value and time to live in one step: no entry is ever without one.
-                    await self._client.set(name, entry, px=left_ms)
+                await self._write(key, answer, clocks)
                 self.stats.written += 1
-            except (RedisError, OSError, TimeoutError) as error:
+            except Exception as error:
                 self.stats.dropped += 1
                 self._failed(error)
             finally:
-                self._waiting_bytes -= len(entry)
+                self._waiting_bytes -= len(answer.body)
                 self._waiting.task_done()
+
+    async def _write(self, key: bytes, answer: StoredAnswer, clocks: Clocks) -> None:
+        if len(answer.body) < IN_A_THREAD_FROM_BYTES:
+            entry = encode_entry(key, answer, clocks)
+        else:
+            entry = await asyncio.to_thread(encode_entry, key, answer, clocks)
+        left_ms = max(int((answer.expires_at - self._clocks().own) * 1000), 1)
+        async with asyncio.timeout(WRITE_WITHIN_S):
+            # Value and time to live in one step: no entry is ever without one.
+            await self._client.set(f"{PREFIX}{key.hex()}", entry, px=left_ms)
 
     def _failed(self, error: Exception) -> None:
         self.stats.failures += 1
