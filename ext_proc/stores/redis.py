@@ -32,7 +32,7 @@ CONNECT_WITHIN_S: Final = 0.25
 WRITE_WITHIN_S: Final = 1.0
 WAITING_WRITES: Final = 1_000
 WAITING_BYTES: Final = 64 * 1024 * 1024
-# Packing takes about 10 ms a MiB, for which no other request should wait.
+# Packing takes up to a tenth of a second a MiB, for which no other request should wait.
 IN_A_THREAD_FROM_BYTES: Final = 64 * 1024
 WRITERS: Final = 4
 
