@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests wait more than they compute: three at a time keep two cores busy.
+WORKERS ?= 3
 
 .PHONY: help up test unit e2e check format bench docs lock proto clean
 
@@ -25,7 +27,7 @@ up: $(STAMP) ## Run the whole mesh on this machine (Ctrl-C stops it)
 	$(BIN)/outrigger up $(ARGS)
 
 test: $(STAMP) ## Run every test: unit, contract, end to end
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 unit: $(STAMP) ## Run only the tests that need no process
 	$(BIN)/python -m pytest tests/unit $(ARGS)

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from control_plane.registry.errors import StoreOpenError
 
-BUSY_MS: Final = 2_000
+BUSY_MS: Final = 5_000
 """How long a writer waits for another process's."""
 
 _WRITES: Final = "outrigger_writes"

@@ -124,7 +124,7 @@ def mesh_of_the_demo(start_mesh: Callable[..., Mesh]) -> Mesh:
 def test_the_readmes_mesh_starts(start_mesh: Callable[..., Mesh]) -> None:
     """With the documents and the variable that it names."""
     documents = first_block("README.md", "yaml", "openai")
-    mesh = start_mesh(documents, environment={"OPENAI_API_KEY": "sk-example"})
+    mesh = start_mesh(documents, environment={"PROVIDER_KEY": "sk-example"})
     assert mesh.proxy_port
 
 
