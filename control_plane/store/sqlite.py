@@ -13,15 +13,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from control_plane.registry.errors import StoreOpenError
 
-BUSY_MS: Final = 5_000
+BUSY_MS: Final = 2_000
 """How long a writer waits for another process's."""
 
 _WRITES: Final = "outrigger_writes"
 _PRAGMAS: Final = (
+    # First: turning to WAL has to wait for another process that does so too.
+    f"PRAGMA busy_timeout={BUSY_MS}",
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
-    f"PRAGMA busy_timeout={BUSY_MS}",
 )
 
 

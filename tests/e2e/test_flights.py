@@ -354,7 +354,7 @@ async def test_a_slow_reader_holds_nobody_up(sky: Mesh, rude: RudeProvider, scri
     sizes = {len(answer.body) for answer in await asyncio.gather(leader, *quick)}
     assert sizes.pop() > 8 * 1024 * 1024
     assert not sizes
-    assert rss_bytes(pid) - before < 96 * 1024 * 1024
+    assert rss_bytes(pid) - before < 128 * 1024 * 1024
     for answer in await asyncio.gather(*(asyncio.to_thread(all_that_comes, one) for one in slow)):
         assert len(answer) > 8 * 1024 * 1024
         assert b"data: [DONE]\n\n" in answer[-50:]

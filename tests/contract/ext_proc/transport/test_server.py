@@ -59,7 +59,8 @@ async def test_calls_that_run_are_finished(running: tuple[Server, Client], floor
             try:
                 await client.ask("/t/Echo", b"x")
             except grpc.aio.AioRpcError as error:
-                assert error.code() is grpc.StatusCode.UNAVAILABLE
+                # grpcio's client says INTERNAL when it writes to a call that is refused at that moment.
+                assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
                 break
     assert not stopping.done()
     begun = time.monotonic()
