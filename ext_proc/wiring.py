@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from ext_proc.stores.redis import RedisStore
 
 STOP_GRACE_S = 2.0
-# Python's own first threshold, 700, costs a no-op processor that answers by itself about a tenth of its CPU.
-# Much higher ones let cycles of the gRPC library pile up: (10000, 20, 50) grew by 22 MB in 200,000 requests.
+# Python's own first threshold, 700, cost a no-op grpcio processor about a tenth of its CPU; much higher ones
+# let grpcio's cycles pile up. With these the HTTP/2 transport grew by 0.8 MB in 200,000 requests.
 GC_THRESHOLDS = (5_000, 10, 10)
 
 

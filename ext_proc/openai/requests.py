@@ -76,7 +76,8 @@ def parse_request(
     stream = document.get("stream")
     if stream is not None and stream is not True and stream is not False:
         raise BadRequest(400, "'stream' must be true or false.", "stream", ErrorCode.INVALID_TYPE)
-    return Request(operation, document, model, stream is True)
+    # Embeddings are never streamed, whatever the caller says; the field goes up as it is.
+    return Request(operation, document, model, stream is True and operation is not Operation.EMBEDDINGS)
 
 
 def read_number(document: dict[str, Any], name: str) -> float | None:

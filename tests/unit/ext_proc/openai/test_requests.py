@@ -300,3 +300,11 @@ def test_keys_are_equal_exactly_when_the_json_is(one: Any, other: Any) -> None:
     """Two values of an unknown field give one key only if they are the same JSON."""
     same = canonical(one) == canonical(other)
     assert (key({**PLAIN, "x": one}) == key({**PLAIN, "x": other})) is same
+
+
+def test_embeddings_are_never_a_stream() -> None:
+    """Nothing is asked of the provider that only streams have; the field itself goes up as it came."""
+    body = b'{"model":"m","input":"a","stream":true}'
+    request = parse_request(Operation.EMBEDDINGS, body, "application/json", None)
+    assert not request.stream
+    assert encode(request.document) == body
