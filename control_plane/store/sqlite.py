@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import await_only
 
 from control_plane.registry.errors import StoreOpenError
 
@@ -17,10 +20,9 @@ BUSY_MS: Final = 2_000
 """How long a writer waits for another process's."""
 
 _WRITES: Final = "outrigger_writes"
+_WAL_PAUSE_S: Final = 0.01
 _PRAGMAS: Final = (
-    # First: turning to WAL has to wait for another process that does so too.
     f"PRAGMA busy_timeout={BUSY_MS}",
-    "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
 )
@@ -72,7 +74,18 @@ def _on_connect(connection: Any, record: Any) -> None:
     cursor = connection.cursor()
     for pragma in _PRAGMAS:
         cursor.execute(pragma)
+    _turn_to_wal(cursor)
     cursor.close()
+
+
+def _turn_to_wal(cursor: Any) -> None:
+    # SQLite does not wait here for another process that turns to WAL too: it says "locked" at once.
+    for _ in range(int(BUSY_MS / 1000 / _WAL_PAUSE_S)):
+        with contextlib.suppress(sqlite3.OperationalError):
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        await_only(asyncio.sleep(_WAL_PAUSE_S))
+    cursor.execute("PRAGMA journal_mode=WAL")
 
 
 def _on_begin(connection: Connection) -> None:

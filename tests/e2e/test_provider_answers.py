@@ -80,7 +80,9 @@ async def test_a_gzip_answer_can_be_read(mesh: Mesh, rude: RudeProvider, script:
     assert plain == body
 
 
-@pytest.mark.parametrize("body", [b'{"error": {"message": "not coded"}}', gzip.compress(b"x" * 500)[:-20]])
+@pytest.mark.parametrize(
+    "body", [b'{"error": {"message": "not coded"}}', gzip.compress(b"x" * 500)[:-20]], ids=["text", "cut"]
+)
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_broken_coding_ends_promptly(
     mesh: Mesh, rude: RudeProvider, script: str, body: bytes, status: int
