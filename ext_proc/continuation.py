@@ -49,6 +49,41 @@ class Caller(Protocol):
         ...
 
 
+async def read_answer(exchange: Exchange, reply: Reply) -> Answered:
+    """Read a whole answer to the exchange's question, a stream joined to one.
+
+    Raises:
+        CallFailed: it is an error, is not whole, or too long.
+    """
+    if not is_readable(reply.status, reply.headers):
+        raise CallFailed(f"the answer is none to share (status {reply.status})")
+    operation = exchange.parsed.operation
+    if reply.headers.get("content-type", "").startswith(STREAM_TYPE):
+        recorder = StreamRecorder(operation, hides_usage=False, max_bytes=READ_AT_MOST_BYTES)
+        async for part in reply.parts():
+            recorder.feed(part, end=False)
+        recorder.feed(b"", end=True)
+        if not recorder.complete:
+            raise CallFailed("the stream is not whole")
+        exchange.recorded = True
+        body = recorder.answer()
+    else:
+        body = await _whole(reply)
+    completion = parse_completion(operation, body)
+    if completion is None or not completion.complete:
+        raise CallFailed("the answer is not whole")
+    return Answered(ResponseHead(reply.status, reply.headers), body, completion)
+
+
+async def _whole(reply: Reply) -> bytes:
+    body = bytearray()
+    async for part in reply.parts():
+        body += part
+        if len(body) > READ_AT_MOST_BYTES:
+            raise CallFailed("the answer is longer than what may be held")
+    return bytes(body)
+
+
 class FlightContinuation:
     """Carries flights on.
 
@@ -97,12 +132,7 @@ class FlightContinuation:
         if flight.live is not None and kind.startswith(STREAM_TYPE):
             await self._read_stream(flight, flight.live, reply)
             return
-        body = bytearray()
-        async for part in reply.parts():
-            body += part
-            if len(body) > READ_AT_MOST_BYTES:
-                raise CallFailed("the answer is longer than what may be held")
-        self._landed(flight, reply, bytes(body), kind)
+        self._landed(flight, reply, await _whole(reply), kind)
 
     async def _read_stream(self, flight: Flight, live: LiveStream, reply: Reply) -> None:
         """Tell the followers the rest. Where there is none, read on for those who want the whole answer."""

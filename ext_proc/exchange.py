@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import lru_cache
 
+from ext_proc.answers import StoredAnswer
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
 from ext_proc.contract.policies import DEFAULTS, Policy
@@ -30,6 +31,7 @@ class CacheStatus(StrEnum):
     """What `x-outrigger-cache` says of an exchange."""
 
     HIT = "hit"
+    SEMANTIC_HIT = "semantic-hit"
     MISS = "miss"
     BYPASS = "bypass"
     COALESCED = "coalesced"
@@ -47,6 +49,8 @@ class Reason(StrEnum):
     NO_BACKEND = "no-backend"
     NOT_CACHED = "not-cached"
     SERVED_FROM_CACHE = "served-from-cache"
+    SERVED_PIN = "served-pin"
+    SERVED_STALE = "served-stale"
     SERVED_FROM_FLIGHT = "served-from-flight"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_MODEL = "unknown-model"
@@ -135,6 +139,8 @@ class Exchange:
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
     cache_key: bytes | None = None
+    asked_at: float = 0.0
+    stale: StoredAnswer | None = None  # what to serve if the provider has nothing better
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
     # where it was sent, once it was

@@ -61,8 +61,8 @@ class Stage(Protocol):
         """See the parsed request. None passes the exchange on; a stage may wait here (park)."""
         ...
 
-    def on_response_head(self, exchange: Exchange) -> None:
-        """See the status and headers of the final response."""
+    def on_response_head(self, exchange: Exchange) -> Answer | None:
+        """See the status and headers of the final response. An answer is given in its place."""
         ...
 
     def on_unread(self, exchange: Exchange) -> None:
@@ -96,8 +96,9 @@ class PassingStage:
         """Pass the exchange on."""
         return None
 
-    def on_response_head(self, exchange: Exchange) -> None:
+    def on_response_head(self, exchange: Exchange) -> Answer | None:
         """Look away."""
+        return None
 
     def on_unread(self, exchange: Exchange) -> None:
         """Look away."""
@@ -131,7 +132,7 @@ class Pipeline:
         # Only hooks that a stage really has are called.
         self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
         self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
-        self._on_response_head = [s.on_response_head for s in stages if _has(s, "on_response_head")]
+        self._on_response_head = [(s.name, s.on_response_head) for s in stages if _has(s, "on_response_head")]
         self._on_unread = [s.on_unread for s in stages if _has(s, "on_unread")]
         self._on_chunk = [s.on_chunk for s in stages if _has(s, "on_chunk")]
         self._on_response = [s.on_response for s in stages if _has(s, "on_response")]
@@ -198,15 +199,24 @@ class Pipeline:
 
     def response_head(
         self, exchange: Exchange, status: int, headers: Mapping[str, str], *, alone: bool = False
-    ) -> Wish:
-        """Look at the final response's headers; return what is wanted of its body. `alone`: there is none."""
+    ) -> Wish | Answer:
+        """Look at the final response's headers; return what is wanted of its body. `alone`: there is none.
+
+        An answer is given to the caller in the response's place.
+        """
         exchange.response = ResponseHead(status, headers)
-        for hook in self._on_response_head:
-            hook(exchange)
+        answer: Answer | None = None
+        for name, hook in self._on_response_head:
+            instead = hook(exchange)
+            if instead is not None and answer is None:
+                self._decisions.decided(name, instead.reason)
+                answer = instead
+        if answer is not None:
+            return answer
         wish = Wish.NOTHING if alone else self._wish(exchange, status, headers)
         if wish is Wish.NOTHING:
-            for hook in self._on_unread:
-                hook(exchange)
+            for look in self._on_unread:
+                look(exchange)
         return wish
 
     def _wish(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> Wish:

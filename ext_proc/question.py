@@ -6,14 +6,13 @@ Cache and coalescing must agree on it: an answer crosses to another caller only 
 from __future__ import annotations
 
 from ext_proc.contract import headers as names
-from ext_proc.contract.policies import CachePolicy
 from ext_proc.exchange import Exchange
 from ext_proc.openai.requests import cache_key
 
 
 def question_key(exchange: Exchange) -> bytes:
     """Return the identity of the exchange's answer: 32 bytes. Valid once the version is assigned."""
-    return cache_key(_partition(exchange, exchange.policy.cache), _identity(exchange), exchange.parsed)
+    return cache_key(partition(exchange), _identity(exchange), exchange.parsed)
 
 
 def is_shareable(exchange: Exchange) -> bool:
@@ -30,7 +29,9 @@ def directives(exchange: Exchange) -> frozenset[str]:
     return frozenset(wish.strip().lower() for wish in value.split(",")) if value else frozenset()
 
 
-def _partition(exchange: Exchange, policy: CachePolicy) -> str:
+def partition(exchange: Exchange) -> str:
+    """Return whose questions share answers with the exchange's, as the Policy's `cache.scope` says."""
+    policy = exchange.policy.cache
     if policy.scope == "global":
         return "global"
     if policy.scope == "consumer" and exchange.consumer is not None:

@@ -8,8 +8,9 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -18,26 +19,31 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
+from ext_proc.answers import Clocks
 from ext_proc.continuation import Caller, FlightContinuation
 from ext_proc.contract.routes import origin_cluster
-from ext_proc.contract.snapshot import Snapshot
+from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
+from ext_proc.refresh import BackgroundRefresh
 from ext_proc.settings import AgentSettings, ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
-from ext_proc.stages.cache import AnswerStore, Cache, SharedStore
+from ext_proc.stages.cache import Cache
 from ext_proc.stages.catalog import Catalog
 from ext_proc.stages.clamp import Clamp
 from ext_proc.stages.coalesce import Coalesce
 from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
+from ext_proc.stages.pin import Pin
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
-from ext_proc.stores.entries import Clocks
 from ext_proc.stores.memory import MemoryStore
+from ext_proc.tally import CacheTally
+from ext_proc.telemetry.cache_metrics import CacheMetrics
 from ext_proc.telemetry.logs import configure_logging
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics, keep_metrics_in
+from ext_proc.tiers import MEMORY, REDIS, Tiers
 from ext_proc.transport.caller import EnvoyCaller
 from ext_proc.transport.origin import OriginServer
 from ext_proc.transport.processor import ExternalProcessor
@@ -55,41 +61,51 @@ GC_THRESHOLDS = (5_000, 10, 10)
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What one processor shares: its flights, who calls without a leader, where followers are sent, and the
-    store of answers that it has in common with other processors.
-    """
+    """What one processor shares: its flights, who calls without a leader, and where followers are sent."""
 
     flights: Flights
     caller: Caller
     origin: str
     log: FilteringBoundLogger
-    answers: SharedStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """The cache of one processor: where answers are kept, what is void of them, and what it did."""
+
+    tiers: Tiers
+    tally: CacheTally
+    purges: Callable[[], Sequence[Purge]]
 
 
 def stages(
-    store: AnswerStore, decisions: Decisions, quota: QuotaObserver, started: int, sharing: Sharing
+    caching: Caching, decisions: Decisions, quota: QuotaObserver, started: int, sharing: Sharing
 ) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
-    cache = Cache(store, time.monotonic, sharing.answers)
+    cache = Cache(caching.tiers, time.monotonic, caching.tally, caching.purges)
+    route = Route()
     continuation = FlightContinuation(sharing.flights, sharing.caller, cache.on_response, sharing.log)
+    cache.refresh_by(BackgroundRefresh(sharing.caller, route.on_request, cache.on_response, sharing.log))
     return (
         Identify(time.time),
         Catalog(started),
         Resolve(decisions),
         Assign(random.random),
         Clamp(decisions),
+        Pin(time.time, caching.tally),
         cache,
         Coalesce(sharing.flights, continuation, sharing.origin),
         Learn(quota, time.time),
-        Route(),
+        route,
     )
 
 
-def pipeline(holder: SnapshotHolder, sharing: Sharing) -> Pipeline:
+def pipeline(
+    holder: SnapshotHolder, sharing: Sharing, caching: Caching, registry: CollectorRegistry
+) -> Pipeline:
     """Return the pipeline over the snapshots of `holder`, counting into this process's metric files."""
-    metrics = ProcessorMetrics(CollectorRegistry())
-    store = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
-    steps = stages(store, metrics, metrics, int(time.time()), sharing)
+    metrics = ProcessorMetrics(registry)
+    steps = stages(caching, metrics, metrics, int(time.time()), sharing)
     metrics.announce(announced(steps))
     return Pipeline(steps, holder, metrics)
 
@@ -111,10 +127,15 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         on_snapshot(last_good)
     caller = EnvoyCaller(settings.run_dir.inner_socket)
     redis = _redis(settings, log)
-    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log, redis)
+    memory = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
+    shared = {REDIS: redis} if redis is not None else {}
+    caching = Caching(Tiers(memory, shared, _clocks), CacheTally(), partial(_purges, holder))
+    registry = CollectorRegistry()
+    cache_metrics = CacheMetrics(caching.tally, partial(_held, memory), registry)
+    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
     server = ProcessorServer(
-        ExternalProcessor(pipeline(holder, sharing), log),
+        ExternalProcessor(pipeline(holder, sharing, caching, registry), log),
         settings.run_dir.processor_socket(settings.worker),
         log,
         settings.transport,
@@ -134,6 +155,7 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
     if redis is not None:
         redis.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")
+    showing = asyncio.create_task(cache_metrics.run(), name="cache metrics")
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
     readied = asyncio.create_task(ready.wait(), name="ready")
     # What lives from here on is garbage of requests; the modules are looked at no more.
@@ -148,9 +170,9 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         if following.done():
             following.result()  # it ends only by failing
     finally:
-        for task in (following, stopped, readied):
+        for task in (following, stopped, readied, showing):
             task.cancel()
-        await asyncio.gather(following, stopped, readied, return_exceptions=True)
+        await asyncio.gather(following, stopped, readied, showing, return_exceptions=True)
         await server.stop(STOP_GRACE_S)
         await origin.stop()
         await sharing.flights.close()
@@ -164,7 +186,20 @@ def _redis(settings: ProcessorSettings, log: FilteringBoundLogger) -> RedisStore
     # Imported only where it is used: it is a megabyte of modules.
     from ext_proc.stores.redis import RedisStore, connect  # noqa: PLC0415
 
-    return RedisStore(connect(settings.redis), lambda: Clocks(time.time(), time.monotonic()), log)
+    return RedisStore(connect(settings.redis), _clocks, log)
+
+
+def _clocks() -> Clocks:
+    return Clocks(time.time(), time.monotonic())
+
+
+def _purges(holder: SnapshotHolder) -> Sequence[Purge]:
+    return holder.current.snapshot.purges if holder.current is not None else ()
+
+
+def _held(memory: MemoryStore) -> Mapping[str, tuple[int, int]]:
+    stats = memory.stats()
+    return {MEMORY: (stats.entries, stats.bytes)}
 
 
 def run_processor(settings: ProcessorSettings) -> int:

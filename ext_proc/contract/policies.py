@@ -20,8 +20,26 @@ ANY = 0
 
 
 @dataclass(frozen=True, slots=True)
+class SemanticPolicy:
+    """Whether answers to similar questions are served, and how often at most one of them may be wrong.
+
+    `mode` is `serve`, or `shadow`: only count what would have been served. `embedder` is `local` or the name
+    of a Model that makes embeddings.
+    """
+
+    enabled: bool = False
+    max_error_rate: float = 0.01
+    mode: str = "serve"
+    embedder: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """Whether and how answers are kept, and in which of the tiers that are there. Sizes are per processor."""
+    """Whether and how answers are kept, and in which tiers. Sizes are per processor.
+
+    No `tiers` are all that are there. After its `ttl_ms` an answer is stale: it may still be served for
+    `stale_while_revalidate_ms` while a fresh one is fetched, and for `stale_if_error_ms` when there is none.
+    """
 
     enabled: bool = False
     ttl_ms: int = 86_400_000
@@ -29,7 +47,10 @@ class CachePolicy:
     memory_entries: int = 10_000
     memory_bytes: int = 64 * 1024 * 1024
     max_temperature: float = 2.0
-    tiers: tuple[str, ...] = ("memory", "redis", "database")
+    tiers: tuple[str, ...] | None = None
+    stale_while_revalidate_ms: int | None = None
+    stale_if_error_ms: int | None = None
+    semantic: SemanticPolicy = SemanticPolicy()
 
 
 @dataclass(frozen=True, slots=True)

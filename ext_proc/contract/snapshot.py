@@ -80,12 +80,37 @@ class Degrade:
 
 
 @dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens cost, in whatever currency the operator thinks in."""
+
+    input_per_million: float = 0.0
+    output_per_million: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """What applications ask for by name."""
+    """What applications ask for by name. `pins` maps exact last user messages to their fixed answers."""
 
     name: str
     versions: tuple[Version, ...]
     degrade: tuple[Degrade, ...] = ()
+    prices: Prices | None = None
+    pins: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Cached answers that are void: asked for at or before `at_s` (seconds since the epoch).
+
+    Each condition that is given narrows it; none voids every answer of that age. `tenant` is the partition of
+    a tenant, `key_prefix` the beginning of a cache key in hexadecimal.
+    """
+
+    at_s: float
+    tenant: str | None = None
+    model: str | None = None
+    version: str | None = None
+    key_prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +176,7 @@ class Snapshot:
     consumer_keys: Mapping[str, ConsumerKey] = field(default_factory=dict)
     key_salt: Salt = ""
     policies: tuple[PolicyLayer, ...] = ()
+    purges: tuple[Purge, ...] = ()
 
 
 _ADAPTER: TypeAdapter[Snapshot] = TypeAdapter(Snapshot)

@@ -1,6 +1,7 @@
-"""Exact answers: the same question of the same partition and version, answered without a call.
+"""Exact and similar answers: the same question of the same partition and version, answered without a call.
 
-Memory is asked first, then what processors share; what is found there fills the memory.
+The tiers are asked first (`ext_proc.tiers`), then, where the Policy wants that, answers to similar questions.
+A stale answer may be served while a fresh one is fetched, or when the provider has none.
 
 A stream is recorded while it passes and kept as its joined answer; a hit is given in the form that was asked
 for. What may be stored is decided by the protocol code: a complete 200 with a finish reason, nothing else.
@@ -8,74 +9,85 @@ for. What may be stored is decided by the protocol code: a complete 200 with a f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from ext_proc.answer_forms import JSON, Form, form_of, in_form
 from ext_proc.answers import StoredAnswer
 from ext_proc.contract.policies import CachePolicy
-from ext_proc.contract.snapshot import PolicyLayer
+from ext_proc.contract.snapshot import PolicyLayer, Purge
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, describe, stamps
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.openai.errors import ErrorType
 from ext_proc.pipeline import PassingStage
-from ext_proc.question import directives, is_shareable, question_key
+from ext_proc.question import directives, is_shareable, partition, question_key
 from ext_proc.refusals import refuse
+from ext_proc.tally import SEMANTIC, STALE, CacheTally
+from ext_proc.tiers import MEMORY, Found, Tiers
 
-MEMORY: Final = "memory"
-REDIS: Final = "redis"
+FILTERED: Final = "content_filter"
+"""A finish reason that is a filter's verdict and no answer."""
 REMEMBERED_HITS: Final = 256
 REMEMBERED_HIT_BYTES: Final = 8192
+# What makes a stale answer better than the provider's: it cannot be reached, is broken, or too busy.
+_TROUBLE: Final = frozenset((408, 429, *range(500, 600)))
 
 
-class AnswerStore(Protocol):
-    """Where answers are kept. Bounded; forgets by itself."""
+class SimilarAnswers(Protocol):
+    """Knows which stored answer also answers a question that was put in other words."""
 
-    def get(self, key: bytes) -> StoredAnswer | None:
-        """Return the answer under `key`, unless it is unknown or too old."""
+    async def find(self, exchange: Exchange) -> StoredAnswer | None:
+        """Return an answer to be served for the exchange's question; None in shadow mode, too."""
         ...
 
-    def put(self, key: bytes, answer: StoredAnswer) -> bool:
-        """Keep `answer`; False when it is larger than the store."""
-        ...
-
-    def resize(self, max_entries: int, max_bytes: int) -> None:
-        """Change the bounds; forgets what no longer fits."""
+    def learn(self, exchange: Exchange, key: bytes, answer: StoredAnswer) -> None:
+        """Take notice of the provider's own answer to the exchange's question, kept under `key`."""
         ...
 
 
-class SharedStore(Protocol):
-    """Where processors keep answers together. Never fails: an answer that is not there in time is none."""
+class Refresher(Protocol):
+    """Asks the provider again behind an answer that was served."""
 
-    async def get(self, key: bytes) -> StoredAnswer | None:
-        """Return the answer under `key`."""
-        ...
-
-    def put(self, key: bytes, answer: StoredAnswer) -> None:
-        """Keep `answer`, soon."""
+    def refresh(self, key: bytes, exchange: Exchange) -> None:
+        """Ask the exchange's question in the background, unless `key` is being asked for already."""
         ...
 
 
 class Cache(PassingStage):
-    """Answers from the stores and fills them.
+    """Answers from the tiers and fills them.
 
     Args:
-        store: this processor's memory.
-        clock: a monotonic time in seconds.
-        shared: what processors have in common, None without it.
+        tiers: where answers are kept.
+        clock: a monotonic time in seconds, the same as the answers'.
+        tally: told of every hit and miss.
+        purges: what is void, by the newest snapshot: an answer may be voided while it is on its way.
+        similar: answers to similar questions, None where there are none.
     """
 
     name = "cache"
-    reasons = frozenset((Reason.NOT_CACHED,))
+    reasons = frozenset((Reason.NOT_CACHED, Reason.SERVED_STALE))
 
     def __init__(
-        self, store: AnswerStore, clock: Callable[[], float], shared: SharedStore | None = None
+        self,
+        tiers: Tiers,
+        clock: Callable[[], float],
+        tally: CacheTally,
+        purges: Callable[[], Sequence[Purge]] = tuple,
+        similar: SimilarAnswers | None = None,
     ) -> None:
-        self._store = store
+        self._tiers = tiers
+        self._purges = purges
         self._clock = clock
-        self._shared = shared
+        self._tally = tally
+        self._similar = similar
+        self._refresher: Refresher | None = None
         self._version_in_force = ""
         self._last_hits: dict[tuple[bytes, str, Form], tuple[StoredAnswer, int, Answer]] = {}
+
+    def refresh_by(self, refresher: Refresher) -> None:
+        """Let `refresher` fetch what is stale; without one, stale answers are not served in advance."""
+        self._refresher = refresher
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
@@ -86,18 +98,13 @@ class Cache(PassingStage):
             key = question_key(exchange)
             exchange.cache_key = key
             exchange.cache_status = CacheStatus.MISS
+            exchange.asked_at = self._clock()
             exchange.wants_body = True
             exchange.wants_stream = exchange.parsed.stream
             if "refresh" not in wishes:
-                stored = self._store.get(key) if MEMORY in policy.tiers else None
-                if stored is None and self._shared is not None and REDIS in policy.tiers:
-                    stored = await self._shared.get(key)
-                    if stored is not None and MEMORY in policy.tiers:
-                        self._store.put(key, stored)
-                if stored is not None:
-                    hit = self._hit(exchange, key, stored)
-                    if hit is not None:
-                        return hit
+                hit = await self._find(exchange, key, policy)
+                if hit is not None:
+                    return hit
         if "only" in wishes:
             return refuse(
                 504,
@@ -108,58 +115,112 @@ class Cache(PassingStage):
             )
         return None
 
+    async def _find(self, exchange: Exchange, key: bytes, policy: CachePolicy) -> Answer | None:
+        purges = self._purges()
+        stored = self._tiers.in_memory(key, policy.tiers, purges)
+        found = Found(stored, MEMORY) if stored is not None else None
+        if found is None:
+            found = await self._tiers.beyond_memory(key, policy.tiers, purges)
+        if found is not None:
+            hit = self._serve(exchange, key, found, policy)
+            if hit is not None:
+                return hit
+        if policy.semantic.enabled and self._similar is not None:
+            similar = await self._similar.find(exchange)
+            if similar is not None:
+                hit = self._hit(exchange, None, Found(similar, SEMANTIC))
+                if hit is not None:
+                    return hit
+        self._tally.missed()
+        return None
+
+    def _serve(self, exchange: Exchange, key: bytes, found: Found, policy: CachePolicy) -> Answer | None:
+        late_s = exchange.asked_at - found.answer.fresh_until
+        if late_s < 0:
+            return self._hit(exchange, key, found)
+        stale = Found(found.answer, STALE)
+        if self._refresher is not None and late_s < (policy.stale_while_revalidate_ms or 0) / 1000:
+            # As it is before the hit says what became of it.
+            self._refresher.refresh(key, replace(exchange))
+            return self._hit(exchange, key, stale)
+        if late_s < (policy.stale_if_error_ms or 0) / 1000:
+            exchange.stale = found.answer
+            exchange.wants_head = True
+        return None
+
+    def on_response_head(self, exchange: Exchange) -> Answer | None:
+        """Put the stale answer in the place of a provider's trouble."""
+        stale, response = exchange.stale, exchange.response
+        if stale is None or response is None or response.status not in _TROUBLE:
+            return None
+        hit = self._hit(exchange, None, Found(stale, STALE))
+        return replace(hit, reason=Reason.SERVED_STALE) if hit is not None else None
+
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
         """Keep a complete answer that the cache was asked for and did not have."""
         key, completion = exchange.cache_key, answered.completion
         if key is None or answered.head.status != 200 or completion is None or not completion.complete:
             return
+        if FILTERED in completion.finish_reasons:
+            return
         now = self._clock()
         policy = exchange.policy.cache
+        usage = completion.usage
+        fresh_until = now + policy.ttl_ms / 1000
+        kept_ms = max(policy.stale_while_revalidate_ms or 0, policy.stale_if_error_ms or 0)
         stored = StoredAnswer(
             body=answered.body,
             content_type=JSON if exchange.recorded else answered.head.headers.get("content-type", JSON),
             model=exchange.model.name if exchange.model else exchange.asked_model,
             version=exchange.version.name if exchange.version else "",
             stored_at=now,
-            expires_at=now + policy.ttl_ms / 1000,
+            expires_at=fresh_until + kept_ms / 1000,
+            prompt_tokens=usage.prompt_tokens if usage is not None else 0,
+            completion_tokens=usage.completion_tokens if usage is not None else 0,
+            seconds=max(now - exchange.asked_at, 0.0),
+            fresh_until=fresh_until,
+            partition=partition(exchange),
         )
-        if MEMORY in policy.tiers:
-            self._store.put(key, stored)
-        if self._shared is not None and REDIS in policy.tiers:
-            self._shared.put(key, stored)
+        kept = self._tiers.put(key, stored, policy.tiers, self._purges())
+        if kept and policy.semantic.enabled and self._similar is not None:
+            self._similar.learn(exchange, key, stored)
 
-    def _hit(self, exchange: Exchange, key: bytes, stored: StoredAnswer) -> Answer | None:
+    def _hit(self, exchange: Exchange, key: bytes | None, found: Found) -> Answer | None:
         """Return the answer in the form that was asked for; None when it cannot be given so."""
-        age = max(int(self._clock() - stored.stored_at), 0)
-        form = form_of(exchange)
+        stored = found.answer
+        status = CacheStatus.SEMANTIC_HIT if found.tier == SEMANTIC else CacheStatus.HIT
+        age_s = max(exchange.asked_at - stored.stored_at, 0.0)
+        age, form = int(age_s), form_of(exchange)
         # Within a second, the answers to one question are one answer.
-        place = (key, exchange.tier, form)
-        last = self._last_hits.get(place)
+        place = (key, exchange.tier, form) if key is not None else None
+        last = self._last_hits.get(place) if place is not None else None
         if last is not None and last[0] is stored and last[1] == age:
-            exchange.cache_status = CacheStatus.HIT
+            answer = last[2]
+            exchange.cache_status = status
             exchange.backend = None
-            return last[2]
-        try:
-            body, content_type = in_form(exchange, form, stored.body, stored.content_type)
-        except NotJoinable:
-            return None
-        exchange.cache_status = CacheStatus.HIT
-        exchange.backend = None
-        answer = Answer(
-            200,
-            body,
-            Reason.SERVED_FROM_CACHE,
-            (
-                ("content-type", content_type),
-                ("age", str(age)),
-                *stamps(stored.model, stored.version, CacheStatus.HIT),
-            ),
-            describe(exchange),
-        )
-        if len(body) <= REMEMBERED_HIT_BYTES:
-            if len(self._last_hits) >= REMEMBERED_HITS:
-                self._last_hits.clear()
-            self._last_hits[place] = (stored, age, answer)
+        else:
+            try:
+                body, content_type = in_form(exchange, form, stored.body, stored.content_type)
+            except NotJoinable:
+                return None
+            exchange.cache_status = status
+            exchange.backend = None
+            answer = Answer(
+                200,
+                body,
+                Reason.SERVED_FROM_CACHE,
+                (
+                    ("content-type", content_type),
+                    ("age", str(age)),
+                    *stamps(stored.model, stored.version, status),
+                ),
+                describe(exchange),
+            )
+            if place is not None and len(body) <= REMEMBERED_HIT_BYTES:
+                if len(self._last_hits) >= REMEMBERED_HITS:
+                    self._last_hits.clear()
+                self._last_hits[place] = (stored, age, answer)
+        self._tally.hit(found.tier, stored, age_s, exchange.model.prices if exchange.model else None)
         return answer
 
     def _follow_bounds(self, exchange: Exchange) -> None:
@@ -170,7 +231,7 @@ class Cache(PassingStage):
         self._version_in_force = snapshot.version
         entries = _largest(snapshot.policies, "cache.memory_entries", CachePolicy().memory_entries)
         size = _largest(snapshot.policies, "cache.memory_bytes", CachePolicy().memory_bytes)
-        self._store.resize(entries, size)
+        self._tiers.memory.resize(entries, size)
 
 
 def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:

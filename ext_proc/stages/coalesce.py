@@ -117,14 +117,15 @@ class Coalesce(PassingStage):
     def _led(self, exchange: Exchange) -> Flight | None:
         return self._flights.numbered(exchange.flight) if exchange.flight else None
 
-    def on_response_head(self, exchange: Exchange) -> None:
+    def on_response_head(self, exchange: Exchange) -> Answer | None:
         """Send everybody on alone when the leader got no 200."""
         flight, response = self._led(exchange), exchange.response
         if flight is None or response is None:
-            return
+            return None
         if response.status != 200:
             self._flights.release(flight)
         flight.backend = response.headers.get(names.BACKEND, "")
+        return None
 
     def on_unread(self, exchange: Exchange) -> None:
         """Send everybody on alone when the leader's answer is none that we can read."""

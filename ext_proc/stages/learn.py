@@ -44,11 +44,12 @@ class Learn(PassingStage):
                 self._ask_at[backend.name] = now + ASK_AGAIN_S
         return None
 
-    def on_response_head(self, exchange: Exchange) -> None:
+    def on_response_head(self, exchange: Exchange) -> Answer | None:
         """Tell the observer, if there is anything to tell."""
         response, backend = exchange.response, exchange.backend
         if response is None or backend is None:
-            return
+            return None
         if any(name.startswith("x-ratelimit-") for name in response.headers):
             self._ask_at[backend.name] = _SAYS_SOMETHING
             self._observer.observe(backend.name, parse_hints(response.headers, self._now()))
+        return None

@@ -7,27 +7,18 @@ on the way. Times are those of the day, since the clocks of processes begin anyw
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
-from ext_proc.answers import StoredAnswer
+from ext_proc.answers import Clocks, StoredAnswer
 
-MAGIC: Final = b"outrigger/1\n"
+MAGIC: Final = b"outrigger/2\n"
 # Shorter bodies gain nothing by it.
 COMPRESS_FROM_BYTES: Final = 2048
 _LEVEL: Final = 1
 # Longer ones are not written.
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """The time of day and this process's own clock at one moment, both in seconds."""
-
-    wall: float
-    own: float
 
 
 def encode_entry(key: bytes, answer: StoredAnswer, clocks: Clocks) -> bytes:
@@ -42,6 +33,10 @@ def encode_entry(key: bytes, answer: StoredAnswer, clocks: Clocks) -> bytes:
             "version": answer.version,
             "stored_at": answer.stored_at - clocks.own + clocks.wall,
             "expires_at": answer.expires_at - clocks.own + clocks.wall,
+            "fresh_until": min(answer.fresh_until, answer.expires_at) - clocks.own + clocks.wall,
+            "seconds": answer.seconds,
+            "tokens": [answer.prompt_tokens, answer.completion_tokens],
+            "partition": answer.partition,
             "size": len(body),
             "packed": packed is not body,
         }
@@ -68,13 +63,20 @@ def decode_entry(key: bytes, entry: bytes, clocks: Clocks) -> StoredAnswer | Non
         if len(body) != size:
             return None
         texts = document["type"], document["model"], document["version"]
-        if not all(isinstance(text, str) and text.isprintable() for text in texts):
+        partition = document["partition"]
+        if not all(isinstance(text, str) and text.isprintable() for text in (*texts, partition)):
             return None
+        prompt_tokens, completion_tokens = map(int, document["tokens"])
         return StoredAnswer(
             body,
             *texts,
             stored_at=min(float(document["stored_at"]) - clocks.wall, 0.0) + clocks.own,
             expires_at=float(document["expires_at"]) - clocks.wall + clocks.own,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            seconds=max(float(document["seconds"]), 0.0),
+            fresh_until=float(document["fresh_until"]) - clocks.wall + clocks.own,
+            partition=partition,
         )
     except (ValueError, TypeError, KeyError, zlib.error):
         return None

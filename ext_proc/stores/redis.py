@@ -18,9 +18,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.answers import StoredAnswer
+from ext_proc.answers import Clocks, StoredAnswer
 from ext_proc.stores.breaker import Breaker
-from ext_proc.stores.entries import MAX_BODY_BYTES, Clocks, decode_entry, encode_entry
+from ext_proc.stores.entries import MAX_BODY_BYTES, decode_entry, encode_entry
 
 PREFIX: Final = "outrigger:cache:"
 # What a hit may cost at most; a call to a model takes hundreds of times as long.

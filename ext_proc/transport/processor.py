@@ -12,7 +12,7 @@ from typing import Final
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.exchange import Exchange, Forward, Wish
+from ext_proc.exchange import Answer, Exchange, Forward, Wish
 from ext_proc.pipeline import NoSnapshot, Pipeline
 from ext_proc.transport import codec
 from ext_proc.transport.stream import Abort, Status, Stream
@@ -76,7 +76,7 @@ class ExternalProcessor:
                 if kind == "request_body":
                     reply, goes_on = await self._on_request_body(exchange, message.request_body.body)
                 elif kind == "response_headers":
-                    reply = self._on_response_headers(exchange, message)
+                    reply, goes_on = self._on_response_headers(exchange, message)
                 elif kind == "response_body":
                     reply = self._on_response_body(exchange, message.response_body)
                 elif kind == "response_trailers":
@@ -107,12 +107,14 @@ class ExternalProcessor:
             return codec.forward_on_body(decision), decision.wants_response
         return codec.answer(decision), False
 
-    def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> bytes:
+    def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> tuple[bytes, bool]:
         self._pipeline.routed(exchange)
         received = message.response_headers
         status, headers = codec.response_head(received)
         wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)
-        return _WISHES[wish]
+        if isinstance(wish, Answer):
+            return codec.answer(wish), False
+        return _WISHES[wish], True
 
     def _on_response_body(self, exchange: Exchange, received: HttpBody) -> bytes:
         if exchange.recorder is None:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import structlog
 
+from ext_proc.answers import Clocks
 from ext_proc.continuation import CallFailed, Reply
 from ext_proc.contract.snapshot import Backend, Model, Snapshot, Version
 from ext_proc.exchange import Answer, Exchange, Forward, RequestHead
@@ -17,7 +18,10 @@ from ext_proc.openai.paths import PARSED, classify
 from ext_proc.openai.requests import parse_request
 from ext_proc.pipeline import Stage
 from ext_proc.snapshots import Loaded
-from ext_proc.wiring import Sharing
+from ext_proc.stores.memory import MemoryStore
+from ext_proc.tally import CacheTally
+from ext_proc.tiers import Tiers
+from ext_proc.wiring import Caching, Sharing
 
 CHAT = "/v1/chat/completions"
 
@@ -95,3 +99,9 @@ class NoCaller:
 
 
 SHARING = Sharing(Flights(), NoCaller(), "outrigger_origin_0", structlog.get_logger())
+
+
+def caching(entries: int = 100) -> Caching:
+    """Return a cache of `entries` in memory, whose clock stands still, and of which nothing is void."""
+    tiers = Tiers(MemoryStore(entries, 1_000_000, lambda: 0.0), {}, lambda: Clocks(0.0, 0.0))
+    return Caching(tiers, CacheTally(), tuple)

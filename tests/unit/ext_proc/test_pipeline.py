@@ -11,9 +11,8 @@ from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
 from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline, announced
 from ext_proc.snapshots import SnapshotHolder
-from ext_proc.stores.memory import MemoryStore
 from ext_proc.wiring import stages
-from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, head, snapshot
+from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, head, snapshot
 
 BODY = orjson.dumps(HELLO)
 ANSWER = orjson.dumps(
@@ -159,7 +158,7 @@ async def test_every_decision_is_counted_by_stage_and_reason() -> None:
     """Answers of stages and of the pipeline itself, and only what was announced."""
     holder, counted = SnapshotHolder(), Counted()
     holder.replace(snapshot(default_backend=None))
-    steps = stages(MemoryStore(1, 1, lambda: 0.0), counted, NoQuota(), 0, SHARING)
+    steps = stages(caching(), counted, NoQuota(), 0, SHARING)
     pipeline = Pipeline(steps, holder, counted)
     for request_head, body in (
         (head(path="/v1/chat/completions/"), b""),

@@ -13,8 +13,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from ext_proc.answers import StoredAnswer
-from ext_proc.stores.entries import Clocks, encode_entry
+from ext_proc.answers import Clocks, StoredAnswer
+from ext_proc.stores.entries import encode_entry
 from ext_proc.stores.redis import PREFIX, READ_WITHIN_S, RedisStore, connect
 from tests.harness.redis import RedisMissingError, RedisServer, redis_server
 

@@ -29,11 +29,10 @@ from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.pipeline import PassingStage, Pipeline
 from ext_proc.settings import Transport
 from ext_proc.snapshots import SnapshotHolder
-from ext_proc.stores.memory import MemoryStore
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import MAX_MESSAGE_BYTES, ProcessorServer
 from ext_proc.wiring import stages
-from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, snapshot
+from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, snapshot
 
 ANSWER = orjson.dumps(
     {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
@@ -113,9 +112,9 @@ class Parking(PassingStage):
 async def running(transport: Transport, first: PassingStage | None = None) -> AsyncIterator[Running]:
     """Serve the real stages (after `first`) on a socket of its own."""
     holder = SnapshotHolder()
-    caching = PolicyLayer("p", settings={"cache.enabled": True})
-    holder.replace(snapshot(policies=(caching,)))
-    real = stages(MemoryStore(100, 1_000_000, time.monotonic), Counted(), NoQuota(), 0, SHARING)
+    cached = PolicyLayer("p", settings={"cache.enabled": True})
+    holder.replace(snapshot(policies=(cached,)))
+    real = stages(caching(), Counted(), NoQuota(), 0, SHARING)
     pipeline = Pipeline((*([first] if first else []), *real), holder, Counted())
     with TemporaryDirectory(prefix="or-") as folder:
         socket = Path(folder) / "p.sock"

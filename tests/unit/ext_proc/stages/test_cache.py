@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from ext_proc.answers import StoredAnswer
-from ext_proc.contract.policies import CachePolicy, Policy
-from ext_proc.contract.snapshot import Backend, Consumer, Model, PolicyLayer, Version
+from ext_proc.answers import Clocks, StoredAnswer
+from ext_proc.contract.policies import CachePolicy, Policy, SemanticPolicy
+from ext_proc.contract.snapshot import Backend, Consumer, Model, PolicyLayer, Prices, Purge, Version
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Reason, ResponseHead
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.responses import parse_completion
 from ext_proc.stages.cache import Cache
 from ext_proc.stores.memory import MemoryStore
+from ext_proc.tally import CacheTally
+from ext_proc.tiers import Tiers
 from tests.unit.ext_proc.exchanges import HELLO, exchange, snapshot
 
 GOOD = orjson.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": {"content": "hi"}}]})
@@ -33,14 +36,44 @@ class Clock:
         return self.now
 
 
+class Shared:
+    """What processors share, here by one."""
+
+    def __init__(self) -> None:
+        self.kept: dict[bytes, StoredAnswer] = {}
+        self.asked = 0
+
+    async def get(self, key: bytes) -> StoredAnswer | None:
+        """Return what is kept."""
+        self.asked += 1
+        return self.kept.get(key)
+
+    def put(self, key: bytes, answer: StoredAnswer) -> None:
+        """Keep it."""
+        self.kept[key] = answer
+
+
 class Mesh:
     """The cache stage with a provider that answers what it is told to."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.store = MemoryStore(10, 1_000_000, self.clock)
-        self.stage = Cache(self.store, self.clock)
+        self.tally = CacheTally()
+        self.purges: tuple[Purge, ...] = ()
+        self.refreshed: list[tuple[bytes, Exchange]] = []
         self.policy = snapshot()
+        self.share({})
+
+    def share(self, shared: Mapping[str, Shared]) -> None:
+        """Begin anew with these tiers behind memory."""
+        tiers = Tiers(self.store, shared, lambda: Clocks(1000 + self.clock(), self.clock()))
+        self.stage = Cache(tiers, self.clock, self.tally, lambda: self.purges)
+        self.stage.refresh_by(self)
+
+    def refresh(self, key: bytes, again: Exchange) -> None:
+        """Write down what would be asked again."""
+        self.refreshed.append((key, again))
 
     async def ask(
         self,
@@ -237,28 +270,11 @@ async def test_a_stream_and_a_json_call_answer_each_other() -> None:
     assert (answer.body, dict(answer.headers)["content-type"]) == (whole, "application/json")
 
 
-class Shared:
-    """What processors share, here by one."""
-
-    def __init__(self) -> None:
-        self.kept: dict[bytes, StoredAnswer] = {}
-        self.asked = 0
-
-    async def get(self, key: bytes) -> StoredAnswer | None:
-        """Return what is kept."""
-        self.asked += 1
-        return self.kept.get(key)
-
-    def put(self, key: bytes, answer: StoredAnswer) -> None:
-        """Keep it."""
-        self.kept[key] = answer
-
-
 async def test_what_is_shared_is_asked_after_memory_and_fills_it() -> None:
     """An answer is kept in both; another processor finds it once and has it in memory then."""
     one, other, shared = Mesh(), Mesh(), Shared()
     for mesh in (one, other):
-        mesh.stage = Cache(mesh.store, mesh.clock, shared)
+        mesh.share({"redis": shared})
     await one.ask()
     assert len(shared.kept) == 1
     for _ in range(2):
@@ -272,7 +288,7 @@ async def test_what_is_shared_is_asked_after_memory_and_fills_it() -> None:
 async def test_a_policy_chooses_the_tiers(tiers: tuple[str, ...], in_memory: int, in_shared: int) -> None:
     """What is not named is neither filled nor asked."""
     mesh, shared = Mesh(), Shared()
-    mesh.stage = Cache(mesh.store, mesh.clock, shared)
+    mesh.share({"redis": shared})
     policy = replace(CACHING, cache=replace(CACHING.cache, tiers=tiers))
     await mesh.ask(policy=policy)
     assert (len(mesh.store), len(shared.kept)) == (in_memory, in_shared)
@@ -291,3 +307,149 @@ async def test_the_store_is_as_large_as_the_largest_policy() -> None:
     for seed in range(4):
         await mesh.ask({**HELLO, "seed": seed})
     assert len(mesh.store) == 2
+
+
+STALE = replace(CACHING, cache=replace(CACHING.cache, stale_while_revalidate_ms=5_000))
+SAVED = replace(CACHING, cache=replace(CACHING.cache, stale_if_error_ms=60_000))
+
+
+async def test_a_stale_answer_is_served_while_a_fresh_one_is_fetched() -> None:
+    """In its window it is a hit with its age, and the question goes up once behind it; afterwards a miss."""
+    mesh = Mesh()
+    await mesh.ask(policy=STALE)
+    mesh.clock.now += 12
+    opened, answer = await mesh.ask(policy=STALE)
+    assert answer is not None
+    assert (dict(answer.headers)["age"], opened.cache_status) == ("12", CacheStatus.HIT)
+    ((key, again),) = mesh.refreshed
+    assert key == opened.cache_key
+    assert (again.cache_status, again.backend) == (CacheStatus.MISS, mesh.policy.backends["b"])
+    response = ResponseHead(200, {"content-type": "application/json"})
+    newer = GOOD.replace(b"hi", b"ho")
+    mesh.stage.on_response(again, Answered(response, newer, parse_completion(Operation.CHAT, newer)))
+    _, answer = await mesh.ask(policy=STALE)
+    assert answer is not None
+    assert (answer.body, dict(answer.headers)["age"]) == (newer, "0")
+    mesh.clock.now += 15.1
+    assert (await mesh.ask(policy=STALE))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("status", "saved"), [(500, True), (503, True), (429, True), (400, False), (200, False)]
+)
+async def test_a_stale_answer_stands_in_for_a_provider_in_trouble(status: int, saved: bool) -> None:
+    """Its window begins when it is stale; what is the caller's own fault passes."""
+    mesh = Mesh()
+    await mesh.ask(policy=SAVED)
+    mesh.clock.now += 30
+    opened, answer = await mesh.ask(policy=SAVED, status=status)
+    assert answer is None
+    assert opened.wants_head
+    opened.response = ResponseHead(status, {})
+    instead = mesh.stage.on_response_head(opened)
+    assert (instead is not None) == saved
+    if instead is not None:
+        assert (instead.status, instead.body, instead.reason) == (200, GOOD, Reason.SERVED_STALE)
+        assert dict(instead.headers)["age"] == "30"
+    assert mesh.tally.hits["stale"] == saved
+
+
+async def test_a_stale_answer_beyond_its_window_helps_nobody() -> None:
+    """It is gone."""
+    mesh = Mesh()
+    await mesh.ask(policy=SAVED)
+    mesh.clock.now += 70.1
+    opened, _ = await mesh.ask(policy=SAVED)
+    opened.response = ResponseHead(500, {})
+    assert mesh.stage.on_response_head(opened) is None
+
+
+async def test_a_filtered_answer_is_not_kept() -> None:
+    """It is a filter's verdict, and may be another one tomorrow."""
+    mesh = Mesh()
+    await mesh.ask(body=GOOD.replace(b"stop", b"content_filter"))
+    assert (await mesh.ask())[1] is None
+
+
+@pytest.mark.parametrize(
+    ("purge", "void"),
+    [
+        pytest.param(Purge(1_100.0), True, id="everything"),
+        pytest.param(Purge(1_099.9), False, id="what is older"),
+        pytest.param(Purge(1_100.0, tenant="workload:default"), True, id="its tenant"),
+        pytest.param(Purge(1_100.0, tenant="tenant:other"), False, id="another tenant"),
+        pytest.param(Purge(1_100.0, model="m", version="v1"), True, id="its version"),
+        pytest.param(Purge(1_100.0, model="m", version="v2"), False, id="another version"),
+        pytest.param(Purge(1_100.0, key_prefix=""), True, id="any key"),
+        pytest.param(Purge(1_100.0, key_prefix="xx"), False, id="another key"),
+    ],
+)
+async def test_a_purge_voids_what_it_means_in_every_tier(purge: Purge, void: bool) -> None:
+    """Memory's and what is shared; what is asked afterwards is kept again."""
+    mesh, shared = Mesh(), Shared()
+    mesh.share({"redis": shared})
+    await mesh.ask()
+    mesh.purges = (purge,)
+    mesh.clock.now += 1
+    assert ((await mesh.ask())[1] is None) == void
+    assert (await mesh.ask())[1] is not None
+
+
+async def test_an_answer_that_was_on_its_way_when_it_was_voided_is_not_kept() -> None:
+    """It was asked for before the purge."""
+    mesh = Mesh()
+    opened = exchange(mesh.policy)
+    opened.policy = CACHING
+    assert await mesh.stage.on_request(opened) is None
+    mesh.clock.now += 2
+    mesh.purges = (Purge(1_101.0),)
+    response = ResponseHead(200, {"content-type": "application/json"})
+    mesh.stage.on_response(opened, Answered(response, GOOD, parse_completion(Operation.CHAT, GOOD)))
+    assert len(mesh.store) == 0
+
+
+async def test_what_a_hit_saves_is_counted() -> None:
+    """Tokens, money by the Model's prices, and the time that the call took."""
+    mesh = Mesh()
+    priced = Model("m", (Version("v1", "b", "m"),), prices=Prices(1_000_000, 2_000_000))
+    body = GOOD[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}'
+    await mesh.ask(body=body, model=priced)
+    mesh.clock.now += 2
+    await mesh.ask(model=priced)
+    tally = mesh.tally
+    assert (tally.misses, tally.hits["memory"], sum(tally.ages)) == (1, 1, 1)
+    assert (tally.saved_prompt_tokens, tally.saved_completion_tokens, tally.saved_money) == (3, 4, 11)
+
+
+class Similar:
+    """Finds `answer` for every question, and writes down what it is told."""
+
+    def __init__(self, answer: StoredAnswer | None) -> None:
+        self.answer = answer
+        self.learned: list[bytes] = []
+
+    async def find(self, exchange: Exchange) -> StoredAnswer | None:
+        """Return it."""
+        return self.answer
+
+    def learn(self, exchange: Exchange, key: bytes, answer: StoredAnswer) -> None:
+        """Write it down."""
+        self.learned.append(key)
+
+
+async def test_a_similar_answer_is_served_after_an_exact_miss() -> None:
+    """As `semantic-hit`, with what gave it; a question without one goes up and is learned from."""
+    mesh = Mesh()
+    similar = Similar(None)
+    tiers = Tiers(mesh.store, {}, lambda: Clocks(0.0, 0.0))
+    mesh.stage = Cache(tiers, mesh.clock, mesh.tally, tuple, similar)
+    policy = replace(CACHING, cache=replace(CACHING.cache, semantic=SemanticPolicy(enabled=True)))
+    opened, answer = await mesh.ask(policy=policy)
+    assert answer is None
+    assert similar.learned == [opened.cache_key]
+    similar.answer = StoredAnswer(GOOD, "application/json", "m", "v1", 99.0, 200.0)
+    opened, answer = await mesh.ask({**HELLO, "seed": 1}, {"x-outrigger-cache": "only"}, policy=policy)
+    assert answer is not None
+    assert dict(answer.headers)["x-outrigger-cache"] == opened.cache_status == "semantic-hit"
+    assert mesh.tally.hits["semantic"] == 1
+    assert (await mesh.ask({**HELLO, "seed": 2}))[1] is None  # the Policy does not want it

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.answers import StoredAnswer
-from ext_proc.stores.entries import MAGIC, Clocks, decode_entry, encode_entry
+from ext_proc.answers import Clocks, StoredAnswer
+from ext_proc.stores.entries import MAGIC, decode_entry, encode_entry
 
 KEY = bytes(range(32))
 HERE = Clocks(wall=1_700_000_000.0, own=100.0)

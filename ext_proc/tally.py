@@ -1,0 +1,74 @@
+"""What was answered without a model call, and what that saved: plain numbers that grow.
+
+Counting costs the hot path an addition or two; `telemetry.cache_metrics` shows the numbers, and the agent
+gathers them (docs/policies/cache.md, "Seeing it").
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Final
+
+from ext_proc.answers import StoredAnswer
+from ext_proc.contract.snapshot import Prices
+
+SEMANTIC: Final = "semantic"
+STALE: Final = "stale"
+PIN: Final = "pin"
+SERVED_BY: Final = ("memory", "redis", "database", SEMANTIC, STALE, PIN)
+"""Where an answer came from: a tier, or why it was served though no tier had it fresh."""
+AGE_BOUNDS_S: Final = (1.0, 10.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0)
+"""Upper bounds of the buckets of ages; one more bucket holds what is older."""
+
+
+@dataclass(slots=True)
+class CacheTally:
+    """Grows from the start of the process. Money is in the currency of the Models' prices.
+
+    `ages` has one number a bucket of `AGE_BOUNDS_S`; `would_…` is of the shadow mode.
+    """
+
+    hits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SERVED_BY, 0))
+    misses: int = 0
+    ages: list[int] = field(default_factory=lambda: [0] * (len(AGE_BOUNDS_S) + 1))
+    saved_prompt_tokens: int = 0
+    saved_completion_tokens: int = 0
+    saved_money: float = 0.0
+    saved_seconds: float = 0.0
+    semantic_explored: int = 0
+    semantic_vetoed: int = 0
+    semantic_would_serve: int = 0
+    semantic_would_be_wrong: int = 0
+
+    def hit(self, tier: str, answer: StoredAnswer, age_s: float, prices: Prices | None) -> None:
+        """Count an answer that was served from `tier`, one of `SERVED_BY`."""
+        self.hits[tier] += 1
+        self.ages[bisect_left(AGE_BOUNDS_S, age_s)] += 1
+        self.saved_prompt_tokens += answer.prompt_tokens
+        self.saved_completion_tokens += answer.completion_tokens
+        self.saved_seconds += answer.seconds
+        if prices is not None:
+            self.saved_money += (
+                answer.prompt_tokens * prices.input_per_million
+                + answer.completion_tokens * prices.output_per_million
+            ) / 1_000_000
+
+    def missed(self) -> None:
+        """Count a question that no tier had an answer to."""
+        self.misses += 1
+
+    def explored(self) -> None:
+        """Count a similar answer that was held back, to be compared with the provider's."""
+        self.semantic_explored += 1
+
+    def vetoed(self) -> None:
+        """Count a similar question that differs in what matters."""
+        self.semantic_vetoed += 1
+
+    def would_serve(self, *, wrong: bool | None = None) -> None:
+        """Count what shadow mode would have served; `wrong`, once the provider's answer has been compared."""
+        if wrong is None:
+            self.semantic_would_serve += 1
+        elif wrong:
+            self.semantic_would_be_wrong += 1

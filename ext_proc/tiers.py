@@ -1,0 +1,150 @@
+"""The tiers of the cache as one store: memory, then what processors share, each backing the one before it.
+
+Reading goes through them in their order and fills those above the one that had the answer; writing fills all
+of them, never in the way of an answer. What a purge has voided is in none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ext_proc.answers import Clocks, StoredAnswer
+from ext_proc.contract.snapshot import Purge
+
+MEMORY: Final = "memory"
+REDIS: Final = "redis"
+DATABASE: Final = "database"
+
+
+class AnswerStore(Protocol):
+    """Where one processor keeps answers. Bounded; forgets by itself."""
+
+    def get(self, key: bytes) -> StoredAnswer | None:
+        """Return the answer under `key`, unless it is unknown or forgotten."""
+        ...
+
+    def put(self, key: bytes, answer: StoredAnswer) -> bool:
+        """Keep `answer`; False when it is larger than the store or not worth the room."""
+        ...
+
+    def delete(self, key: bytes) -> bool:
+        """Forget the answer under `key`; return whether there was one."""
+        ...
+
+    def resize(self, max_entries: int, max_bytes: int) -> None:
+        """Change the bounds; forgets what no longer fits."""
+        ...
+
+
+class SharedStore(Protocol):
+    """Where processors keep answers together. Never fails: an answer that is not there in time is none."""
+
+    async def get(self, key: bytes) -> StoredAnswer | None:
+        """Return the answer under `key`."""
+        ...
+
+    def put(self, key: bytes, answer: StoredAnswer) -> None:
+        """Keep `answer`, soon."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An answer and the tier that had it."""
+
+    answer: StoredAnswer
+    tier: str
+
+
+class Tiers:
+    """All tiers of one processor.
+
+    Args:
+        memory: its own.
+        shared: those that processors have in common, by name, the nearest first.
+        clocks: the time of day and this process's own, now.
+        default: the names of those in use where no Policy names any.
+    """
+
+    def __init__(
+        self,
+        memory: AnswerStore,
+        shared: Mapping[str, SharedStore],
+        clocks: Callable[[], Clocks],
+        default: Sequence[str] | None = None,
+    ) -> None:
+        self.memory = memory
+        self._shared = tuple(shared.items())
+        self._clocks = clocks
+        self._default = tuple(default) if default is not None else (MEMORY, *shared)
+
+    def in_memory(
+        self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
+    ) -> StoredAnswer | None:
+        """Return what this processor's own memory has, without waiting."""
+        if MEMORY not in (names or self._default):
+            return None
+        answer = self.memory.get(key)
+        if answer is not None and purges and self._is_void(key, answer, purges):
+            self.memory.delete(key)
+            return None
+        return answer
+
+    async def beyond_memory(
+        self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
+    ) -> Found | None:
+        """Return what the tiers that are shared have; the ones above, memory too, have it afterwards."""
+        names = names or self._default
+        missed: list[SharedStore] = []
+        for name, store in self._shared:
+            if name not in names:
+                continue
+            answer = await store.get(key)
+            if answer is None or (purges and self._is_void(key, answer, purges)):
+                missed.append(store)
+                continue
+            for above in missed:
+                above.put(key, answer)
+            if MEMORY in names:
+                self.memory.put(key, answer)
+            return Found(answer, name)
+        return None
+
+    async def find(
+        self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
+    ) -> Found | None:
+        """Return what any of the tiers has."""
+        answer = self.in_memory(key, names, purges)
+        if answer is not None:
+            return Found(answer, MEMORY)
+        return await self.beyond_memory(key, names, purges)
+
+    def put(
+        self, key: bytes, answer: StoredAnswer, names: Sequence[str] | None, purges: Sequence[Purge] = ()
+    ) -> bool:
+        """Keep `answer` in every tier in use; False when it was voided while it was on its way."""
+        if purges and self._is_void(key, answer, purges):
+            return False
+        names = names or self._default
+        if MEMORY in names:
+            self.memory.put(key, answer)
+        for name, store in self._shared:
+            if name in names:
+                store.put(key, answer)
+        return True
+
+    def _is_void(self, key: bytes, answer: StoredAnswer, purges: Sequence[Purge]) -> bool:
+        clocks = self._clocks()
+        asked_at = answer.stored_at - answer.seconds - clocks.own + clocks.wall
+        return any(asked_at <= purge.at_s and _is_meant(key, answer, purge) for purge in purges)
+
+
+def _is_meant(key: bytes, answer: StoredAnswer, purge: Purge) -> bool:
+    return (
+        (purge.tenant is None or purge.tenant == answer.partition)
+        and (purge.model is None or purge.model == answer.model)
+        and (purge.version is None or purge.version == answer.version)
+        and (purge.key_prefix is None or key.hex().startswith(purge.key_prefix))
+    )
