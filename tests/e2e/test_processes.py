@@ -132,18 +132,6 @@ def test_a_killed_launcher_leaves_nothing(rude: RudeProvider, start_mesh: Callab
     mesh.start()
 
 
-def test_a_second_mesh_on_the_same_folder_is_refused(
-    rude: RudeProvider, start_mesh: Callable[..., Mesh]
-) -> None:
-    """One sentence, status 1, and the first one goes on."""
-    mesh = start_mesh(documents(rude))
-    options = _port_options(dict(zip(PORT_FLAGS, free_ports(4), strict=True)))
-    run = _run("up", "-f", str(mesh.folder / "mesh.yaml"), "--data-dir", str(mesh.data_dir), *options)
-    assert run.returncode == 1
-    _one_sentence(run)
-    assert mesh.ready()
-
-
 def test_the_demo_needs_no_file(start_mesh: Callable[..., Mesh]) -> None:
     """`up` without a file serves the demo's models from the built-in provider."""
     mesh = start_mesh(None)

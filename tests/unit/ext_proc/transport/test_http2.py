@@ -71,7 +71,7 @@ STEP = st.one_of(sound_frame(), any_frame(), st.just("turn"), st.just("pause"), 
 
 
 @given(steps=st.lists(STEP, max_size=40), greets=st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=60)
 async def test_any_frames(steps: list[tuple[str, int, bytes] | bytes | str], greets: bool) -> None:
     """Sound and unsound ones in any order."""
     peer = Peer(Room().services())
@@ -98,7 +98,7 @@ async def test_any_frames(steps: list[tuple[str, int, bytes] | bytes | str], gre
 
 
 @given(chunks=st.lists(st.binary(max_size=60), max_size=10))
-@settings(max_examples=100)
+@settings(max_examples=40)
 async def test_any_bytes(chunks: list[bytes]) -> None:
     """Whatever comes after the preface."""
     peer = Peer(Room().services())
@@ -111,7 +111,7 @@ async def test_any_bytes(chunks: list[bytes]) -> None:
 
 
 @given(mutations=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4))
-@settings(max_examples=100)
+@settings(max_examples=40)
 async def test_a_sound_conversation_with_wrong_bytes(mutations: list[tuple[int, int]]) -> None:
     """A few bytes of it are others: the nearest to sense that nonsense comes."""
     peer = Peer(Room().services())
@@ -317,7 +317,7 @@ class Conversation:
 
 
 @given(actions=st.lists(ACTIONS, min_size=10, max_size=60))
-@settings(max_examples=100)
+@settings(max_examples=40)
 async def test_any_sound_conversation(actions: list[Action]) -> None:
     """Each call is answered with its own bytes, all of them once every window opens, and ends in order."""
     conversation = Conversation()

@@ -95,29 +95,6 @@ def test_the_demo_answers_within_thirty_seconds(launched: Launched) -> None:
     assert f"export OPENAI_BASE_URL={launched.proxy}/v1" in log
 
 
-@pytest.mark.parametrize(
-    ("word", "within_s"),
-    [("processor", 10), ("envoy.yaml", 6), ("control-plane\0--api", 15), ("\0agent\0", 15)],
-)
-def test_each_process_may_be_killed_alone(word: str, within_s: float, launched: Launched) -> None:
-    """It is started again in time, and the mesh serves."""
-    (pid,) = launched.pids(word)
-    os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + within_s
-    while launched.pids(word) in ([], [pid]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    launched.wait_ready(max(0.1, deadline - time.monotonic()))
-    while True:
-        try:
-            if launched.chat().status_code == 200:
-                break
-        except httpx.HTTPError:
-            pass
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_it_stops_with_status_zero_and_leaves_nothing(launched: Launched) -> None:
     """No process, no temporary folder, within 12 seconds."""
     pid = launched.process.pid
