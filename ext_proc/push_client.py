@@ -1,4 +1,4 @@
-"""The subscriber's end of a push stream: snapshots in, what became of them out.
+"""The subscriber's end of a push stream: snapshots and questions in, what became of them and answers out.
 
 The agent follows the control plane by it, the processor the agent. Protocol: ext_proc/contract/push.proto.
 The server may come and go; nothing waits for it, and what is in force stays so.
@@ -16,6 +16,8 @@ import grpc
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.cache import CacheQuestion
+from ext_proc.contract.cache_wire import question_of
 from ext_proc.contract.snapshot import Snapshot, decode
 
 RECONNECT_BASE_S = 0.1
@@ -100,6 +102,7 @@ class PushClient:
         held: the snapshot in force, if it need not be sent again when the server has the same; called at
             each connect.
         standing: what else is to be told at each connect.
+        on_question: takes a question and its id; must not block. Without it none is asked.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class PushClient:
         pause_max_s: float,
         held: Callable[[], Snapshot | None] = lambda: None,
         standing: Callable[[], Iterable[push_pb2.Report]] = tuple,
+        on_question: Callable[[int, CacheQuestion], None] | None = None,
     ) -> None:
         self._dial = dial
         self._hello = hello
@@ -122,6 +126,7 @@ class PushClient:
         self._pause_max_s = pause_max_s
         self._held = held
         self._standing = standing
+        self._on_question = on_question
         self._kept: Snapshot | None = None
         self._received = 0
         self._reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
@@ -178,7 +183,10 @@ class PushClient:
             try:
                 async for message in call:
                     self._received += 1
-                    self._take(message)
+                    if message.HasField("question"):
+                        self._ask(message.question)
+                    else:
+                        self._take(message)
             finally:
                 speaking.cancel()
                 await asyncio.gather(speaking, return_exceptions=True)
@@ -187,6 +195,7 @@ class PushClient:
         hello = self._hello()
         self._kept = self._held()
         hello.keeps = self._kept is not None
+        hello.answers = self._on_question is not None
         hello.accepts.append(push_pb2.ZLIB)
         try:
             await call.write(push_pb2.Report(hello=hello))
@@ -206,6 +215,11 @@ class PushClient:
         except UnusableError as error:
             self._log.error("what was pushed is refused", version=message.version, reason=str(error))
             self.refuse(message.version, str(error))
+
+    def _ask(self, message: push_pb2.CacheQuestion) -> None:
+        question = question_of(message)
+        if question is not None and self._on_question is not None:
+            self._on_question(message.id, question)
 
     def _read(self, message: push_pb2.Snapshot) -> Snapshot:
         if message.kept:

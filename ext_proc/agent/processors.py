@@ -1,12 +1,17 @@
 """The processors' push server: hands them the snapshot in force and knows which ones they still use.
 
+What they tell of their caches, and answer to questions, it hands on.
+
 Protocol: ext_proc/contract/push.proto; the agent is its server here and its client upwards.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import Protocol
 
 import grpc
 from structlog.typing import FilteringBoundLogger
@@ -15,11 +20,31 @@ from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, encode
 
 
+class CacheTellings(Protocol):
+    """Where it goes what processors tell of their caches. `stream` is one connection of a processor."""
+
+    def counted(self, stream: int, statistics: push_pb2.CacheStatistics) -> None:
+        """Take what a processor's cache did and holds."""
+        ...
+
+    def answered(self, stream: int, answer: push_pb2.CacheAnswer) -> None:
+        """Take a processor's answer to a question."""
+        ...
+
+    def gone(self, stream: int) -> None:
+        """Learn that a processor will say no more."""
+        ...
+
+
 class _Processor:
     """One connected processor. `holds` is the oldest version that an exchange in it began with."""
 
-    def __init__(self, name: str, in_force: str) -> None:
-        self.name = name
+    def __init__(self, stream: int, hello: push_pb2.Hello) -> None:
+        in_force = hello.in_force
+        self.stream = stream
+        self.name = hello.subscriber_id
+        self.answers = hello.answers
+        self.questions: deque[push_pb2.Snapshot] = deque()  # not sent yet
         self.version = in_force
         self.holds = in_force
         self.done: str | None = None  # the last version it took or refused
@@ -33,11 +58,19 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
     Args:
         log: where refusals are told.
         on_holds_changed: called when a processor may have let go of an older version.
+        cache: told what processors say of their caches.
     """
 
-    def __init__(self, log: FilteringBoundLogger, on_holds_changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        log: FilteringBoundLogger,
+        on_holds_changed: Callable[[], None],
+        cache: CacheTellings | None = None,
+    ) -> None:
         self._log = log
         self._on_holds_changed = on_holds_changed
+        self._cache = cache
+        self._streams = itertools.count(1)
         self._current: push_pb2.Snapshot | None = None
         self._processors: list[_Processor] = []
         self._changed = asyncio.Condition()
@@ -57,6 +90,14 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
     def withdraw(self) -> None:
         """Push nothing more until something is published."""
         self._current = None
+
+    def ask(self, question: push_pb2.Snapshot) -> frozenset[int]:
+        """Ask every processor that understands it, and return their streams; `cache` gets the answers."""
+        asked = [processor for processor in self._processors if processor.answers]
+        for processor in asked:
+            processor.questions.append(question)
+            processor.wake.set()
+        return frozenset(processor.stream for processor in asked)
 
     async def taken(self, version: str) -> str | None:
         """Wait until every connected processor has taken `version`, and return None.
@@ -86,7 +127,7 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         if first is None or not first.HasField("hello"):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be Hello")
             return
-        processor = _Processor(first.hello.subscriber_id, first.hello.in_force)
+        processor = _Processor(next(self._streams), first.hello)
         self._processors.append(processor)
         reader = asyncio.create_task(self._read(reports, processor))
         sent: push_pb2.Snapshot | None = None
@@ -97,17 +138,23 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
                 if self._current is not None and self._current is not sent:
                     sent = self._current
                     await context.write(sent)
+                while processor.questions:
+                    await context.write(processor.questions.popleft())
                 await processor.wake.wait()
             reader.result()
         finally:
             reader.cancel()
             self._processors.remove(processor)
+            if self._cache is not None:
+                self._cache.gone(processor.stream)
             self._on_holds_changed()
             await self._notify()
 
     async def _read(self, reports: AsyncIterator[push_pb2.Report], processor: _Processor) -> None:
         try:
             async for report in reports:
+                if self._is_of_cache(report, processor):
+                    continue
                 if report.HasField("ack"):
                     processor.version = processor.done = report.ack.version
                     processor.refusal = None
@@ -128,6 +175,16 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         finally:
             # Whoever waits for this runs in a later step of the loop, when this task is done.
             processor.wake.set()
+
+    def _is_of_cache(self, report: push_pb2.Report, processor: _Processor) -> bool:
+        kind = report.WhichOneof("kind")
+        if kind not in ("cache_statistics", "cache_answer"):
+            return False
+        if self._cache is not None and kind == "cache_statistics":
+            self._cache.counted(processor.stream, report.cache_statistics)
+        elif self._cache is not None:
+            self._cache.answered(processor.stream, report.cache_answer)
+        return True
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,6 +20,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.ads import DiscoveryServer
+from ext_proc.agent.cache_relay import CacheRelay
 from ext_proc.agent.credentials import Credentials, read_authorities
 from ext_proc.agent.dial import TOKEN_VARIABLE, ControlPlaneDial
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
@@ -72,6 +74,7 @@ class Agent:
         jitter: a number in [0, 1), drawn anew at each call.
         log: the process's log.
         observation: takes the access log and learns of each policy; None leaves both out.
+        epoch: unique to this process.
 
     Raises:
         SettingsError: the settings cannot be used.
@@ -84,6 +87,8 @@ class Agent:
         jitter: Callable[[], float],
         log: FilteringBoundLogger,
         observation: Observer | None = None,
+        *,
+        epoch: str = "",
     ) -> None:
         self._settings = settings
         self._build = _build()
@@ -103,7 +108,9 @@ class Agent:
             withheld={TOKEN_VARIABLE, *own_files},
         )
         self._discovery = DiscoveryServer(log)
-        self._processors = ProcessorPush(log, self._look_again)
+        self._cache = CacheRelay(self._tell, epoch)
+        self._processors = ProcessorPush(log, self._look_again, self._cache)
+        self._cache.use(self._processors)
         self._admin = EnvoyAdmin(settings.envoy_admin_address)
         self._client = PushClient(
             ControlPlaneDial(settings.control_plane, settings.joining, environment, log),
@@ -114,6 +121,7 @@ class Agent:
             pause_max_s=RECONNECT_MAX_S,
             held=self._held,
             standing=self._standing,
+            on_question=self._cache.ask,
         )
         counts = observation.counts if observation is not None else None
         self._health = Health(self._admin, counts, self._client.tell)
@@ -151,6 +159,7 @@ class Agent:
                 ("push client", self._client.run()),
                 ("credentials", self._watch_credentials()),
                 ("health", self._health.run()),
+                ("cache", self._cache.run()),
                 ("stop", _ended(stopping)),
             )
         ]
@@ -205,7 +214,10 @@ class Agent:
         return in_force if in_force is not self._from_disk else None
 
     def _standing(self) -> Iterable[push_pb2.Report]:
-        return self._health.standing()
+        return chain(self._health.standing(), self._cache.standing())
+
+    def _tell(self, report: push_pb2.Report) -> None:
+        self._client.tell(report)
 
     def _offer(self, pushed: Pushed) -> None:
         snapshot = replace(pushed.snapshot, workload=self._settings.workload)
@@ -281,6 +293,6 @@ async def run_agent(
     reasons = (reason.value for reason in Reason)
     observation = Observation(settings, environment, reasons, now, log, epoch=epoch)
     try:
-        await Agent(settings, environment, jitter, log, observation).run(stopping)
+        await Agent(settings, environment, jitter, log, observation, epoch=epoch).run(stopping)
     finally:
         await asyncio.to_thread(observation.close)

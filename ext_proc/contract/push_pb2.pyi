@@ -15,21 +15,25 @@ PLAIN: Encoding
 ZLIB: Encoding
 
 class Report(_message.Message):
-    __slots__ = ("hello", "ack", "nack", "envoy", "statistics")
+    __slots__ = ("hello", "ack", "nack", "envoy", "statistics", "cache_statistics", "cache_answer")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     NACK_FIELD_NUMBER: _ClassVar[int]
     ENVOY_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    CACHE_ANSWER_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ack: Ack
     nack: Nack
     envoy: Envoy
     statistics: Statistics
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ...) -> None: ...
+    cache_statistics: CacheStatistics
+    cache_answer: CacheAnswer
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., cache_statistics: _Optional[_Union[CacheStatistics, _Mapping]] = ..., cache_answer: _Optional[_Union[CacheAnswer, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps")
+    __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps", "answers")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +48,7 @@ class Hello(_message.Message):
     IN_FORCE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTS_FIELD_NUMBER: _ClassVar[int]
     KEEPS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     subscriber_id: str
     workload: str
     labels: _containers.ScalarMap[str, str]
@@ -51,7 +56,8 @@ class Hello(_message.Message):
     in_force: str
     accepts: _containers.RepeatedScalarFieldContainer[Encoding]
     keeps: bool
-    def __init__(self, subscriber_id: _Optional[str] = ..., workload: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., build: _Optional[str] = ..., in_force: _Optional[str] = ..., accepts: _Optional[_Iterable[_Union[Encoding, str]]] = ..., keeps: _Optional[bool] = ...) -> None: ...
+    answers: bool
+    def __init__(self, subscriber_id: _Optional[str] = ..., workload: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., build: _Optional[str] = ..., in_force: _Optional[str] = ..., accepts: _Optional[_Iterable[_Union[Encoding, str]]] = ..., keeps: _Optional[bool] = ..., answers: _Optional[bool] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("version", "oldest_in_use")
@@ -137,6 +143,118 @@ class VersionStatistics(_message.Message):
     first_byte: _containers.ScalarMap[int, int]
     def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
+class CacheStatistics(_message.Message):
+    __slots__ = ("epoch", "tiers", "hits", "misses", "saved_prompt_tokens", "saved_completion_tokens", "saved_cost_micros", "saved_ms", "hit_ages", "semantic_served", "semantic_explored", "semantic_vetoed", "semantic_would_serve", "semantic_would_be_wrong")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TIERS_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    MISSES_FIELD_NUMBER: _ClassVar[int]
+    SAVED_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_COST_MICROS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_MS_FIELD_NUMBER: _ClassVar[int]
+    HIT_AGES_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_SERVED_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_EXPLORED_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_VETOED_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_WOULD_SERVE_FIELD_NUMBER: _ClassVar[int]
+    SEMANTIC_WOULD_BE_WRONG_FIELD_NUMBER: _ClassVar[int]
+    epoch: str
+    tiers: _containers.RepeatedCompositeFieldContainer[CacheTier]
+    hits: int
+    misses: int
+    saved_prompt_tokens: int
+    saved_completion_tokens: int
+    saved_cost_micros: int
+    saved_ms: int
+    hit_ages: _containers.RepeatedScalarFieldContainer[int]
+    semantic_served: int
+    semantic_explored: int
+    semantic_vetoed: int
+    semantic_would_serve: int
+    semantic_would_be_wrong: int
+    def __init__(self, epoch: _Optional[str] = ..., tiers: _Optional[_Iterable[_Union[CacheTier, _Mapping]]] = ..., hits: _Optional[int] = ..., misses: _Optional[int] = ..., saved_prompt_tokens: _Optional[int] = ..., saved_completion_tokens: _Optional[int] = ..., saved_cost_micros: _Optional[int] = ..., saved_ms: _Optional[int] = ..., hit_ages: _Optional[_Iterable[int]] = ..., semantic_served: _Optional[int] = ..., semantic_explored: _Optional[int] = ..., semantic_vetoed: _Optional[int] = ..., semantic_would_serve: _Optional[int] = ..., semantic_would_be_wrong: _Optional[int] = ...) -> None: ...
+
+class CacheTier(_message.Message):
+    __slots__ = ("name", "hits", "misses", "entries", "bytes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    MISSES_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    hits: int
+    misses: int
+    entries: int
+    bytes: int
+    def __init__(self, name: _Optional[str] = ..., hits: _Optional[int] = ..., misses: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class CacheQuestion(_message.Message):
+    __slots__ = ("id", "kind", "key_prefix", "model", "tenant", "limit", "bodies", "after")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNKNOWN: _ClassVar[CacheQuestion.Kind]
+        ENTRIES: _ClassVar[CacheQuestion.Kind]
+    UNKNOWN: CacheQuestion.Kind
+    ENTRIES: CacheQuestion.Kind
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    KEY_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    BODIES_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    kind: CacheQuestion.Kind
+    key_prefix: str
+    model: str
+    tenant: str
+    limit: int
+    bodies: bool
+    after: str
+    def __init__(self, id: _Optional[int] = ..., kind: _Optional[_Union[CacheQuestion.Kind, str]] = ..., key_prefix: _Optional[str] = ..., model: _Optional[str] = ..., tenant: _Optional[str] = ..., limit: _Optional[int] = ..., bodies: _Optional[bool] = ..., after: _Optional[str] = ...) -> None: ...
+
+class CacheAnswer(_message.Message):
+    __slots__ = ("id", "entries", "more", "partial")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    entries: _containers.RepeatedCompositeFieldContainer[CacheEntry]
+    more: bool
+    partial: bool
+    def __init__(self, id: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[CacheEntry, _Mapping]]] = ..., more: _Optional[bool] = ..., partial: _Optional[bool] = ...) -> None: ...
+
+class CacheEntry(_message.Message):
+    __slots__ = ("key", "tier", "model", "version", "tenant", "age_s", "expires_s", "fresh_s", "bytes", "hits", "content_type", "body")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_S_FIELD_NUMBER: _ClassVar[int]
+    FRESH_S_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    tier: str
+    model: str
+    version: str
+    tenant: str
+    age_s: float
+    expires_s: float
+    fresh_s: float
+    bytes: int
+    hits: int
+    content_type: str
+    body: bytes
+    def __init__(self, key: _Optional[str] = ..., tier: _Optional[str] = ..., model: _Optional[str] = ..., version: _Optional[str] = ..., tenant: _Optional[str] = ..., age_s: _Optional[float] = ..., expires_s: _Optional[float] = ..., fresh_s: _Optional[float] = ..., bytes: _Optional[int] = ..., hits: _Optional[int] = ..., content_type: _Optional[str] = ..., body: _Optional[bytes] = ...) -> None: ...
+
 class Secret(_message.Message):
     __slots__ = ("name", "key", "value")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -148,17 +266,19 @@ class Secret(_message.Message):
     def __init__(self, name: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("version", "revision", "content", "encoding", "secrets", "kept")
+    __slots__ = ("version", "revision", "content", "encoding", "secrets", "kept", "question")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     version: str
     revision: int
     content: bytes
     encoding: Encoding
     secrets: _containers.RepeatedCompositeFieldContainer[Secret]
     kept: bool
-    def __init__(self, version: _Optional[str] = ..., revision: _Optional[int] = ..., content: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., secrets: _Optional[_Iterable[_Union[Secret, _Mapping]]] = ..., kept: _Optional[bool] = ...) -> None: ...
+    question: CacheQuestion
+    def __init__(self, version: _Optional[str] = ..., revision: _Optional[int] = ..., content: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., secrets: _Optional[_Iterable[_Union[Secret, _Mapping]]] = ..., kept: _Optional[bool] = ..., question: _Optional[_Union[CacheQuestion, _Mapping]] = ...) -> None: ...

@@ -1,17 +1,37 @@
-"""The processor follows the agent: what it pushes is in force, and it is told what is still in use."""
+"""The processor follows the agent: what it pushes is in force, and it is told what is still in use.
+
+It is told what the cache does, too, and what it holds when it asks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract import push_pb2
+from ext_proc.contract.cache import CacheAnswer, CacheQuestion, CacheStatistics
+from ext_proc.contract.cache_wire import answer_message, statistics_message
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.push_client import PlainDial, PushClient, Pushed, UnusableError
 from ext_proc.snapshots import SnapshotHolder
 
-RECONNECT_MAX_S = 1.0
+RECONNECT_MAX_S: Final = 1.0
+STATISTICS_EVERY_S: Final = 1.0
+
+
+class CacheView(Protocol):
+    """The cache of this processor, to look at. Neither may wait or raise."""
+
+    def statistics(self) -> CacheStatistics:
+        """Return what it did since the process began, and holds now."""
+        ...
+
+    def entries(self, question: CacheQuestion) -> CacheAnswer:
+        """Return what it keeps of what `question` asks for."""
+        ...
 
 
 class Subscriber:
@@ -26,22 +46,59 @@ class Subscriber:
         *,
         jitter: Callable[[], float],
         log: FilteringBoundLogger,
+        cache: CacheView | None = None,
+        epoch: str = "",
     ) -> None:
         """`target` is a gRPC address; `on_snapshot` is called after each switch.
 
-        `jitter` returns a number in [0, 1), drawn anew at each call.
+        `jitter` returns a number in [0, 1), drawn anew at each call. With a `cache` its statistics are told,
+        counted since `epoch` (unique to this process) began, and questions about it are answered.
         """
         self._subscriber_id = subscriber_id
         self._holder = holder
         self._on_snapshot = on_snapshot
+        self._cache = cache
+        self._epoch = epoch
+        self._told = CacheStatistics()
         self._client = PushClient(
-            PlainDial(target), self._hello, self._take, jitter=jitter, log=log, pause_max_s=RECONNECT_MAX_S
+            PlainDial(target),
+            self._hello,
+            self._take,
+            jitter=jitter,
+            log=log,
+            pause_max_s=RECONNECT_MAX_S,
+            standing=self._standing,
+            on_question=self._answer if cache is not None else None,
         )
         holder.on_oldest_changed = self._report_oldest
 
     async def run(self) -> None:
         """Stay connected until cancelled."""
-        await self._client.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._client.run(), name="push client")
+            if self._cache is not None:
+                tasks.create_task(self._tell_statistics(self._cache), name="cache statistics")
+
+    async def _tell_statistics(self, cache: CacheView) -> None:
+        while True:
+            await asyncio.sleep(STATISTICS_EVERY_S)
+            statistics = cache.statistics()
+            if statistics != self._told:
+                self._told = statistics
+                self._client.tell(self._counted(statistics))
+
+    def _standing(self) -> Iterator[push_pb2.Report]:
+        if self._cache is not None:
+            self._told = self._cache.statistics()
+            yield self._counted(self._told)
+
+    def _counted(self, statistics: CacheStatistics) -> push_pb2.Report:
+        return push_pb2.Report(cache_statistics=statistics_message(statistics, self._epoch))
+
+    def _answer(self, question_id: int, question: CacheQuestion) -> None:
+        if self._cache is not None:
+            answer = answer_message(self._cache.entries(question), question_id)
+            self._client.tell(push_pb2.Report(cache_answer=answer))
 
     def _hello(self) -> push_pb2.Hello:
         current = self._holder.current

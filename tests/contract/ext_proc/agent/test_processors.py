@@ -13,14 +13,37 @@ import structlog
 
 from ext_proc.agent.processors import ProcessorPush
 from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.cache import CacheQuestion
+from ext_proc.contract.cache_wire import question_message
 from ext_proc.contract.snapshot import Snapshot
 
 
+class Tellings:
+    """Keeps what is told of caches, in its order."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[tuple[str, int, object]] = asyncio.Queue()
+
+    def counted(self, stream: int, statistics: push_pb2.CacheStatistics) -> None:
+        """Keep statistics."""
+        self.said.put_nowait(("counted", stream, statistics.hits))
+
+    def answered(self, stream: int, answer: push_pb2.CacheAnswer) -> None:
+        """Keep an answer."""
+        self.said.put_nowait(("answered", stream, answer.id))
+
+    def gone(self, stream: int) -> None:
+        """Keep that one is gone."""
+        self.said.put_nowait(("gone", stream, None))
+
+
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[ProcessorPush, grpc.aio.Channel, asyncio.Queue[None]]]:
+async def serving(
+    folder: Path, tellings: Tellings | None = None
+) -> AsyncIterator[tuple[ProcessorPush, grpc.aio.Channel, asyncio.Queue[None]]]:
     """Serve processors on a socket; the queue has an item for each change of what they hold."""
     changes: asyncio.Queue[None] = asyncio.Queue()
-    service = ProcessorPush(structlog.get_logger(), lambda: changes.put_nowait(None))
+    service = ProcessorPush(structlog.get_logger(), lambda: changes.put_nowait(None), tellings)
     server = grpc.aio.server()
     push_pb2_grpc.add_PolicyPushServicer_to_server(service, server)  # type: ignore[no-untyped-call]
     server.add_insecure_port(f"unix:{folder}/agent.sock")
@@ -30,10 +53,13 @@ async def serving(folder: Path) -> AsyncIterator[tuple[ProcessorPush, grpc.aio.C
     await server.stop(0)
 
 
-async def hello(channel: grpc.aio.Channel, in_force: str = "") -> grpc.aio.StreamStreamCall:
+async def hello(
+    channel: grpc.aio.Channel, in_force: str = "", *, answers: bool = False
+) -> grpc.aio.StreamStreamCall:
     """Connect as a processor that has `in_force`."""
     stream = push_pb2_grpc.PolicyPushStub(channel).Connect()  # type: ignore[no-untyped-call]
-    await stream.write(push_pb2.Report(hello=push_pb2.Hello(subscriber_id="p", in_force=in_force)))
+    said = push_pb2.Hello(subscriber_id="p", in_force=in_force, answers=answers)
+    await stream.write(push_pb2.Report(hello=said))
     return stream
 
 
@@ -111,3 +137,22 @@ async def test_stranger_is_refused(tmp_path: Path) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await asyncio.wait_for(stream.read(), 5)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_questions_go_to_those_that_understand_them(tmp_path: Path) -> None:
+    """What they tell is handed on with the stream it came by, and so is their end."""
+    tellings = Tellings()
+    async with serving(tmp_path, tellings) as (service, channel, _):
+        service.publish(Snapshot("1"))
+        old, new = await hello(channel), await hello(channel, answers=True)
+        assert await next_version(old) == await next_version(new) == "1"
+        (stream,) = service.ask(question_message(CacheQuestion(), 7))
+        assert (await asyncio.wait_for(new.read(), 5)).question.id == 7
+        await new.write(push_pb2.Report(cache_answer=push_pb2.CacheAnswer(id=7)))
+        await new.write(push_pb2.Report(cache_statistics=push_pb2.CacheStatistics(hits=3)))
+        said = [await asyncio.wait_for(tellings.said.get(), 5) for _ in range(2)]
+        assert said == [("answered", stream, 7), ("counted", stream, 3)]
+        new.cancel()
+        assert await asyncio.wait_for(tellings.said.get(), 5) == ("gone", stream, None)
+        service.publish(Snapshot("2"))
+        assert await next_version(old) == "2"

@@ -13,9 +13,11 @@ import pytest
 import structlog
 
 from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.cache import CacheAnswer, CacheEntry, CacheQuestion, CacheStatistics
+from ext_proc.contract.cache_wire import question_message
 from ext_proc.contract.snapshot import Snapshot, encode
 from ext_proc.snapshots import SnapshotHolder
-from ext_proc.transport.subscriber import Subscriber
+from ext_proc.transport.subscriber import CacheView, Subscriber
 from tests.unit.ext_proc.exchanges import snapshot
 
 
@@ -63,7 +65,9 @@ async def serving(agent: Agent, socket: Path) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def subscribed(socket: Path) -> AsyncIterator[tuple[SnapshotHolder, list[str]]]:
+async def subscribed(
+    socket: Path, cache: CacheView | None = None
+) -> AsyncIterator[tuple[SnapshotHolder, list[str]]]:
     """Run a subscriber; yield its holder and the versions that it put in force."""
     holder, switched = SnapshotHolder(), []
     subscriber = Subscriber(
@@ -73,6 +77,8 @@ async def subscribed(socket: Path) -> AsyncIterator[tuple[SnapshotHolder, list[s
         lambda taken: switched.append(taken.version),
         jitter=lambda: 0.0,
         log=structlog.get_logger(),
+        cache=cache,
+        epoch="e",
     )
     task = asyncio.create_task(subscriber.run())
     yield holder, switched
@@ -135,3 +141,59 @@ async def test_it_comes_back_to_an_agent_that_was_away(socket: Path) -> None:
             agent.push(snapshot(version="1"))
             assert (await agent.next()).ack.version == "1"
         assert switched == ["1"]
+
+
+class Kept:
+    """A cache with one answer, whose hits the test counts."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.asked: list[CacheQuestion] = []
+
+    def statistics(self) -> CacheStatistics:
+        """Return what it did."""
+        return CacheStatistics(hits=self.hits)
+
+    def entries(self, question: CacheQuestion) -> CacheAnswer:
+        """Return what it keeps."""
+        self.asked.append(question)
+        return CacheAnswer((CacheEntry("ab", "memory", "m", "v", "t", 1.0, 2.0),))
+
+
+async def test_a_question_about_the_cache_is_answered(socket: Path) -> None:
+    """It is no snapshot: nothing is acknowledged. Hello says that there is an answer."""
+    agent, kept = Agent(), Kept()
+    async with serving(agent, socket), subscribed(socket, kept) as (_, switched):
+        assert (await agent.next()).hello.answers
+        assert (await agent.next()).cache_statistics.epoch == "e"
+        question = CacheQuestion(key_prefix="a", bodies=True)
+        agent.to_push.put_nowait(question_message(question, 7))
+        answer = (await agent.next()).cache_answer
+        assert (answer.id, [entry.key for entry in answer.entries]) == (7, ["ab"])
+        assert kept.asked == [question]
+        assert switched == []
+
+
+async def test_statistics_of_the_cache_are_told_when_they_change(socket: Path) -> None:
+    """And at each connection, whatever was told before."""
+    agent, kept = Agent(), Kept()
+    async with subscribed(socket, kept):
+        async with serving(agent, socket):
+            await agent.next()
+            assert (await agent.next()).cache_statistics.hits == 0
+            kept.hits = 3
+            assert (await agent.next()).cache_statistics.hits == 3
+        agent = Agent()
+        async with serving(agent, socket):
+            await agent.next()
+            assert (await agent.next()).cache_statistics.hits == 3
+
+
+async def test_without_a_cache_nothing_is_told_of_it(socket: Path) -> None:
+    """An agent asks nobody who does not say that he answers."""
+    agent = Agent()
+    async with serving(agent, socket), subscribed(socket):
+        assert not (await agent.next()).hello.answers
+        agent.to_push.put_nowait(question_message(CacheQuestion(), 7))
+        agent.push(snapshot(version="1"))
+        assert (await agent.next()).ack.version == "1"
