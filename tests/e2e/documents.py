@@ -168,6 +168,28 @@ spec:
   target: {{models: [clamped]}}
   parameters: {{temperature: {{max: 0.3}}, maxTokens: {{max: 100}}}}
 ---
+kind: Model
+metadata: {{name: revalidated}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Model
+metadata: {{name: rescued}}
+spec: {{versions: [{{name: v1, backend: flaky}}]}}
+---
+kind: Policy
+metadata: {{name: revalidated}}
+spec:
+  target: {{models: [revalidated]}}
+  cache: {{enabled: true, ttl: 300ms, staleWhileRevalidate: 1m}}
+---
+kind: Policy
+metadata: {{name: rescued}}
+spec:
+  target: {{models: [rescued]}}
+  cache: {{enabled: true, ttl: 300ms, staleIfError: 1m}}
+  coalesce: {{enabled: true}}
+  retry: {{attempts: 1}}
+---
 kind: Policy
 metadata: {{name: refused-names}}
 spec: {{target: {{models: ["refuse-*"]}}, unknownModels: refuse}}
