@@ -196,6 +196,7 @@ def _policy(head: Head) -> Policy:
             head.revision,
             consumer_keys=head.consumer_keys,
             key_salt=head.key_salt,
+            purges=head.purges,
         )
 
     def alike(workload: str) -> tuple[Rank | None, ...]:

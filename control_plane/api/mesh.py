@@ -50,6 +50,7 @@ class MeshRoutes:
             head.revision,
             consumer_keys=head.consumer_keys,
             key_salt=head.key_salt,
+            purges=head.purges,
         )
         return Response(to_json(fields_of(snapshot, _KEPT_BACK)), media_type=JSON)
 

@@ -5,8 +5,8 @@ shows and edits it; *in force* is the newest revision that no sidecar refused, w
 revision that one refused is *halted*. Documents, Consumer keys, stored secrets and API tokens are kept by a
 `Store` (a Protocol of this package) and read from memory, so that reads go on while the database is gone.
 
-Keys and secrets have no history: whatever revision of the documents is in force, the newest keys and secrets
-are, so that a revoked key stays revoked after a halt or a rollback.
+Keys, secrets and purges have no history: whatever revision of the documents is in force, the newest of these
+are, so that a revoked key stays revoked after a halt or a rollback, and a purged answer purged.
 
 Nothing here knows HTTP, sidecars, SQL or a cipher.
 """

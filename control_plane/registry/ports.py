@@ -21,13 +21,14 @@ from control_plane.registry.values import (
     StoredDocument,
     TokenRow,
 )
+from ext_proc.contract.snapshot import Purge
 
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
     """One counter for each thing kept in memory; a replica reads again what has another number than its own.
 
-    `revisions` counts new revisions and halts; `secrets` new encryption too.
+    `revisions` counts new revisions, purges with them, and halts; `secrets` new encryption too.
     """
 
     revisions: int = 0
@@ -118,6 +119,10 @@ class Reading(Protocol):
         """Return every API token, oldest first."""
         ...
 
+    async def purges(self) -> list[Purge]:
+        """Return the purges of cached answers, the oldest first."""
+        ...
+
     async def setting(self, name: str) -> bytes | None:
         """Return a setting of this installation."""
         ...
@@ -183,6 +188,10 @@ class Writing(Reading, Protocol):
 
     async def revoke_token(self, token_id: str, at: datetime) -> None:
         """End a token."""
+        ...
+
+    async def put_purges(self, purges: Sequence[Purge]) -> None:
+        """Keep these purges of cached answers in place of those there were."""
         ...
 
     async def set_setting(self, name: str, value: bytes) -> None:

@@ -21,6 +21,7 @@ from control_plane.registry.planning import (
 )
 from control_plane.registry.ports import DocumentVersion, Sealer, Store
 from control_plane.registry.preconditions import check_preconditions
+from control_plane.registry.purges import Purges
 from control_plane.registry.state import documents_changed, refreshed
 from control_plane.registry.tokens import Tokens
 from control_plane.registry.values import (
@@ -34,6 +35,7 @@ from control_plane.registry.values import (
     DocumentKey,
     Head,
     MintedKey,
+    Purged,
     Put,
     Revision,
     SecretName,
@@ -71,6 +73,7 @@ class Registry:
         self._keys = ConsumerKeys(self._ledger, random_bytes)
         self._vault = Vault(self._ledger, sealer)
         self._tokens = Tokens(self._ledger)
+        self._purges = Purges(self._ledger)
         self._history = History(self._ledger)
         self._sealer = sealer
 
@@ -265,6 +268,20 @@ class Registry:
     async def revoke_key(self, consumer: str, key_id: str, actor: Actor) -> None:
         """End a key now; see `ConsumerKeys.revoke`."""
         await self._keys.revoke(consumer, key_id, actor)
+
+    async def purge(
+        self,
+        actor: Actor,
+        *,
+        tenant: str | None = None,
+        model: str | None = None,
+        version: str | None = None,
+        key_prefix: str | None = None,
+    ) -> Purged:
+        """Void cached answers that were asked for until now; see `Purges.add`."""
+        return await self._purges.add(
+            actor, tenant=tenant, model=model, version=version, key_prefix=key_prefix
+        )
 
     async def put_secret(self, name: str, values: Mapping[str, str], actor: Actor) -> bool:
         """Store a secret's values, sealed, in place of those it had; see `Vault.put`."""

@@ -38,7 +38,7 @@ class State:
     unread: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_everywhere(self, **parts: object) -> State:
-        """Return this state with `parts` of both heads replaced: keys and secrets have no history."""
+        """Return this state with `parts` of both heads replaced: keys, secrets and purges have no history."""
         return replace(
             self,
             head=replace(self.head, **parts),  # type: ignore[arg-type]
@@ -83,6 +83,7 @@ async def refreshed(state: State, reading: Reading, sealer: Sealer) -> State:
             unread["secrets"] = str(error)
             epochs = replace(epochs, secrets=known.secrets)
     if epochs.revisions != known.revisions:
+        state = state.with_everywhere(purges=tuple(await reading.purges()))
         try:
             state = await _follow(state, reading)
         except InvalidDocumentsError as refused:
@@ -180,7 +181,13 @@ async def _follow(state: State, reading: Reading) -> State:
 def _bare(state: State) -> Head:
     """Return a head without documents."""
     known = state.head
-    return Head(0, consumer_keys=known.consumer_keys, key_salt=known.key_salt, secrets=known.secrets)
+    return Head(
+        0,
+        consumer_keys=known.consumer_keys,
+        key_salt=known.key_salt,
+        secrets=known.secrets,
+        purges=known.purges,
+    )
 
 
 async def _advance(head: Head, since: int, reading: Reading) -> Head:

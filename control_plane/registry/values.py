@@ -13,7 +13,7 @@ from typing import Any, Final
 from control_plane.resources.documents import Documents
 from control_plane.resources.parsing import Document
 from control_plane.resources.problems import Problem
-from ext_proc.contract.snapshot import ConsumerKey
+from ext_proc.contract.snapshot import ConsumerKey, Purge
 
 DocumentKey = tuple[str, str]
 """Kind and name."""
@@ -108,10 +108,10 @@ class RevisionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One change. `action` is apply, put, delete, rollback, key, secret or start.
+    """One change. `action` is apply, put, delete, rollback, key, secret, purge or start.
 
     `reason` says why it is halted. `changes` carries fields only where one revision is asked for. `detail`
-    says what a key or secret revision changed, in words that hold no value.
+    says what a revision of keys, secrets or purges changed, in words that hold no value.
     """
 
     revision: int
@@ -202,6 +202,7 @@ class Head:
 
     `stored` and `parsed` are sorted by kind and name. `consumer_keys` maps the keyed digest (hex) to what the
     data plane knows of the key; `secrets` maps (name, key) to the value and leaves by the push stream only.
+    `purges` are those of cached answers, the oldest first.
     """
 
     revision: int
@@ -213,6 +214,7 @@ class Head:
     consumer_keys: Mapping[str, ConsumerKey] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     key_salt: str = field(default="", repr=False)
     secrets: Mapping[tuple[str, str], bytes] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    purges: tuple[Purge, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,18 @@ class Applied:
     revision: int
     changes: tuple[DocumentChange, ...]
     warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What became void by a revision, with names as they are kept: answers that were asked for until `at`."""
+
+    revision: int
+    at: datetime
+    tenant: str | None = None
+    model: str | None = None
+    version: str | None = None
+    key_prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from control_plane.resources.documents import Documents
 from control_plane.resources.kinds.backend import BackendSpec, Credentials
-from control_plane.resources.kinds.model import ModelSpec
+from control_plane.resources.kinds.model import ModelSpec, Prices
 from control_plane.resources.policies import fail_open_in_force, flat_settings
+from control_plane.resources.purges import effective_purges
 from ext_proc.contract import snapshot as contract
 from ext_proc.contract.policies import rank
 
@@ -21,13 +22,15 @@ def compile_snapshot(
     *,
     consumer_keys: Mapping[str, contract.ConsumerKey] = MappingProxyType({}),
     key_salt: str = "",
+    purges: Sequence[contract.Purge] = (),
 ) -> contract.Snapshot:
     """Return what `workload` is to obey under `documents`.
 
     `revision` grows with every change; the version is derived from it and the content, so whoever compiles
     the same thing gets the same version. Of `consumer_keys` (by digest with `key_salt`) those of Consumers
-    that are no document are left out.
+    that are no document are left out. A tenant's purge counts for its Consumers' own partitions too.
     """
+    pins = _pins(documents)
     blank = contract.Snapshot(
         version="",
         revision=revision,
@@ -35,7 +38,7 @@ def compile_snapshot(
         fail_open=fail_open_in_force(dict(documents.policies), workload),
         default_backend=_default_backend(documents),
         backends={name: _backend(name, spec) for name, spec in documents.backends.items()},
-        models={name: _model(name, spec) for name, spec in documents.models.items()},
+        models={name: _model(name, spec, pins.get(name, {})) for name, spec in documents.models.items()},
         aliases={alias: name for name, spec in documents.models.items() for alias in spec.aliases},
         tiers={
             name: contract.Tier(name, dict(spec.match.header) if spec.match else {}, spec.priority)
@@ -50,6 +53,7 @@ def compile_snapshot(
         },
         key_salt=key_salt,
         policies=_policies(documents, workload),
+        purges=effective_purges(purges, documents.consumers),
     )
     return replace(blank, version=contract.content_version(blank))
 
@@ -96,7 +100,14 @@ def _backend(name: str, spec: BackendSpec) -> contract.Backend:
     )
 
 
-def _model(name: str, spec: ModelSpec) -> contract.Model:
+def _pins(documents: Documents) -> dict[str, dict[str, str]]:
+    pins: dict[str, dict[str, str]] = {}
+    for spec in documents.pins.values():
+        pins.setdefault(spec.model, {})[spec.match.last_user_message] = spec.answer
+    return pins
+
+
+def _model(name: str, spec: ModelSpec, pins: Mapping[str, str]) -> contract.Model:
     return contract.Model(
         name=name,
         versions=tuple(
@@ -109,7 +120,15 @@ def _model(name: str, spec: ModelSpec) -> contract.Model:
             for rule in spec.degrade
             if rule.load is None
         ),
+        prices=_prices(spec.prices),
+        pins=pins,
     )
+
+
+def _prices(prices: Prices | None) -> contract.Prices | None:
+    if prices is None:
+        return None
+    return contract.Prices(prices.input_per_million or 0.0, prices.output_per_million or 0.0)
 
 
 def _policies(documents: Documents, workload: str) -> tuple[contract.PolicyLayer, ...]:

@@ -10,6 +10,7 @@ from control_plane.resources.kinds.backend import BackendSpec
 from control_plane.resources.kinds.consumer import ConsumerSpec
 from control_plane.resources.kinds.model import ModelSpec
 from control_plane.resources.kinds.pin import PinSpec
+from control_plane.resources.kinds.policy import LOCAL_EMBEDDER, PolicySpec
 from control_plane.resources.kinds.release import ReleaseSpec
 from control_plane.resources.loading import FieldPath
 from control_plane.resources.parsing import Document, near
@@ -18,7 +19,7 @@ from control_plane.resources.problems import Problem
 # Which kinds name which.
 USERS: Final[Mapping[str, Set[str]]] = {
     "Backend": {"Model"},
-    "Model": {"Model", "Release", "Pin"},
+    "Model": {"Model", "Release", "Pin", "Policy"},
     "Tier": {"Model", "Consumer"},
 }
 
@@ -52,6 +53,8 @@ def reference_problems(documents: Sequence[Document], changed: Set[str] | None =
         problems += _default_problems(documents)
     if changed is None or "Model" in changed:
         problems += _alias_problems(documents)
+    if changed is None or "Pin" in changed:
+        problems += _pin_problems(documents)
     return problems
 
 
@@ -91,6 +94,8 @@ def _broken(document: Document, known: _Known) -> Broken:
         yield from known.missing_version(spec.model, spec.to_version, ("to",))
     elif isinstance(spec, PinSpec):
         yield from known.missing("Model", spec.model, ("model",))
+    elif isinstance(spec, PolicySpec) and spec.cache.semantic.embedder != LOCAL_EMBEDDER:
+        yield from known.missing("Model", spec.cache.semantic.embedder, ("cache", "semantic", "embedder"))
 
 
 def _broken_model(own_name: str, spec: ModelSpec, known: _Known) -> Broken:
@@ -123,3 +128,14 @@ def _alias_problems(documents: Iterable[Document]) -> Iterator[Problem]:
                 path: FieldPath = ("spec", "aliases", index)
                 yield document.problem(path, f'"{alias}" already means {owners[alias]}')
             owners.setdefault(alias, document.id)
+
+
+def _pin_problems(documents: Iterable[Document]) -> Iterator[Problem]:
+    owners: dict[tuple[str, str], Document] = {}
+    for document in documents:
+        if isinstance(document.spec, PinSpec):
+            question = (document.spec.model, document.spec.match.last_user_message)
+            first = owners.setdefault(question, document)
+            if first is not document:
+                path: FieldPath = ("spec", "match", "lastUserMessage")
+                yield document.problem(path, f"is answered by {first.id} too, for the same Model; drop one")

@@ -20,14 +20,11 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Backend": frozenset(
         {("quota", "requestsPerMinute"), ("quota", "tokensPerMinute"), ("warmup",), ("batch",)}
     ),
-    "Model": frozenset({("fallbacks",), ("degrade", "load"), ("limits",), ("prices",)}),
+    "Model": frozenset({("fallbacks",), ("degrade", "load"), ("limits",)}),
     "Tier": frozenset({("limits",)}),
     "Consumer": frozenset({("limits",)}),
     "Policy": frozenset(
         {
-            ("cache", "staleWhileRevalidate"),
-            ("cache", "staleIfError"),
-            ("cache", "semantic"),
             ("batch",),
             ("session",),
             ("redaction", "prompts"),
@@ -36,7 +33,7 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
         }
     ),
     "Release": frozenset({()}),
-    "Pin": frozenset({()}),
+    "Pin": frozenset(),
 }
 
 

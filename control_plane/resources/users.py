@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from control_plane.resources.documents import Documents
+from control_plane.resources.kinds.policy import LOCAL_EMBEDDER
 from control_plane.resources.loading import FieldPath
 from control_plane.resources.parsing import field_text
 from control_plane.resources.problems import Problem
@@ -64,6 +65,10 @@ def _users_of_model(documents: Documents, name: str) -> Iterator[Place]:
     for pin, pin_spec in documents.pins.items():
         if pin_spec.model == name:
             yield f"Pin/{pin}", ("model",)
+    for policy, policy_spec in documents.policies.items():
+        # A Model that is called as our own embedder is, is not meant by that.
+        if policy_spec.cache.semantic.embedder == name != LOCAL_EMBEDDER:
+            yield f"Policy/{policy}", ("cache", "semantic", "embedder")
 
 
 def _users_of_tier(documents: Documents, name: str) -> Iterator[Place]:

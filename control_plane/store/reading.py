@@ -24,6 +24,7 @@ from control_plane.registry.values import (
 )
 from control_plane.store import tables
 from control_plane.store.tables import document_versions as versions
+from ext_proc.contract.snapshot import Purge
 
 
 class SqlReading:
@@ -102,6 +103,12 @@ class SqlReading:
         table = tables.tokens
         rows = await self._all(select(table).order_by(table.c.created_at, table.c.id))
         return [TokenRow(**{**row._mapping, "scopes": tuple(json.loads(row.scopes))}) for row in rows]
+
+    async def purges(self) -> list[Purge]:
+        """Return the purges of cached answers, the oldest first."""
+        table = tables.purges
+        rows = await self._all(select(table).order_by(table.c.position))
+        return [Purge(row.at_s, row.tenant, row.model, row.version, row.key_prefix) for row in rows]
 
     async def setting(self, name: str) -> bytes | None:
         """Return a setting of this installation."""

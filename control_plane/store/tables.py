@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -118,6 +119,17 @@ audit: Final = Table(
     Column("revision", BigInteger),
     Column("outcome", Text, nullable=False),
     Column("detail", Text, nullable=False),
+)
+
+purges: Final = Table(
+    "purges",
+    metadata,
+    Column("position", Integer, primary_key=True, autoincrement=False),  # the oldest first
+    Column("at_s", Double, nullable=False),
+    Column("tenant", Text),
+    Column("model", Text),
+    Column("version", Text),
+    Column("key_prefix", Text),
 )
 
 settings: Final = Table(

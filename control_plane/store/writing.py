@@ -14,6 +14,7 @@ from control_plane.registry.ports import DocumentVersion, Epochs, SealedSecret
 from control_plane.registry.values import AuditEntry, KeyRow, Revision, RevisionState, TokenRow
 from control_plane.store import tables
 from control_plane.store.reading import SqlReading
+from ext_proc.contract.snapshot import Purge
 
 
 class SqlWriting(SqlReading):
@@ -113,6 +114,13 @@ class SqlWriting(SqlReading):
         """End a token."""
         table = tables.tokens
         await self._connection.execute(update(table).where(table.c.id == token_id).values(revoked_at=at))
+
+    async def put_purges(self, purges: Sequence[Purge]) -> None:
+        """Keep these purges of cached answers in place of those there were."""
+        await self._connection.execute(delete(tables.purges))
+        rows = [{"position": position, **asdict(purge)} for position, purge in enumerate(purges)]
+        if rows:
+            await self._connection.execute(insert(tables.purges), rows)
 
     async def set_setting(self, name: str, value: bytes) -> None:
         """Keep a setting of this installation."""

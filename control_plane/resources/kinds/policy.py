@@ -7,12 +7,15 @@ Defaults change no answer; what only protects is on. The attribute path of a bui
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from control_plane.resources.kinds.spec import Count, Items, Share, Spec, Text
 from control_plane.resources.quantities import DurationMs, PositiveDurationMs, SizeBytes
+
+LOCAL_EMBEDDER: Final = "local"
+"""What the data plane embeds with by itself; any other embedder is a Model."""
 
 _RETRY_ON = re.compile(r"connect|reset|5xx|[45][0-9]{2}")
 
@@ -52,7 +55,7 @@ class Semantic(Spec):
     enabled: bool = False
     max_error_rate: Share = 0.01
     mode: Literal["serve", "shadow"] = "serve"
-    embedder: Text = "local"
+    embedder: Text = LOCAL_EMBEDDER
 
 
 class Cache(Spec):
@@ -64,7 +67,11 @@ class Cache(Spec):
     memory_entries: Count = 10_000
     memory_bytes: SizeBytes = 64 << 20
     max_temperature: Annotated[float, Field(ge=0)] = 2.0
-    tiers: Items[Literal["memory", "redis", "database"]] = ("memory", "redis", "database")
+    tiers: Annotated[Items[Literal["memory", "redis", "database"]], Field(min_length=1)] = (
+        "memory",
+        "redis",
+        "database",
+    )
     stale_while_revalidate_ms: DurationMs | None = Field(default=None, alias="staleWhileRevalidate")
     stale_if_error_ms: DurationMs | None = Field(default=None, alias="staleIfError")
     semantic: Semantic = Semantic()

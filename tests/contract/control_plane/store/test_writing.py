@@ -15,6 +15,7 @@ from control_plane.registry.values import (
     TokenRow,
 )
 from control_plane.store.sql_store import SqlStore
+from ext_proc.contract.snapshot import Purge
 from tests.harness.registries import START
 
 CREATE, UPDATE, DELETE = ChangeAction.CREATE, ChangeAction.UPDATE, ChangeAction.DELETE
@@ -156,3 +157,13 @@ async def test_audit_rows_get_their_ids_from_the_database(store: SqlStore) -> No
         assert [row.target for row in rows] == ["Tier/2", "Tier/1"]
         assert rows[0].id > rows[1].id
         assert [row.target for row in await reading.audit(limit=9, before=rows[1].id)] == ["Tier/0"]
+
+
+async def test_purges_come_back_in_their_order(store: SqlStore) -> None:
+    """All of them are written at once, in place of those before; moments are exact."""
+    purges = [Purge(1893456000.123457, "tenant:a", "m", "v", "ab"), Purge(2.5), Purge(1.0, key_prefix="c")]
+    for kept in (purges, purges[1:], []):
+        async with store.write() as tx:
+            await tx.put_purges(kept)
+        async with store.read() as reading:
+            assert await reading.purges() == kept

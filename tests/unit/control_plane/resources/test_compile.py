@@ -3,14 +3,17 @@
 from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.documents import Documents, check_documents
 from control_plane.resources.loading import read_text
-from ext_proc.contract.policies import resolve_policy
+from ext_proc.contract.policies import SemanticPolicy, resolve_policy
 from ext_proc.contract.snapshot import (
     ConsumerKey,
     CredentialRef,
     Degrade,
+    Prices,
+    Purge,
     Quota,
     Timeouts,
     Version,
+    content_digest,
     decode,
     encode,
 )
@@ -60,6 +63,18 @@ spec: {target: {workloads: ['shop*']}, failOpen: true, cache: {ttl: 1m}}
 """  # noqa: E501 - one document a paragraph
 
 
+EMBEDDER = """
+---
+kind: Backend
+metadata: {name: b}
+spec: {url: 'http://h'}
+---
+kind: Model
+metadata: {name: m}
+spec: {versions: [{name: v, backend: b}]}
+"""
+
+
 def documents(text: str) -> Documents:
     """Return `text` checked."""
     return check_documents(read_text(text.encode(), "p.yaml"))
@@ -87,6 +102,34 @@ def test_every_built_field_arrives() -> None:
     assert (snapshot.workload, snapshot.revision) == ("web", 7)
 
 
+def test_pins_and_prices_are_their_models() -> None:
+    """By the exact last user message; of prices, what is not said costs nothing."""
+    text = """
+kind: Pin
+metadata: {name: hi}
+spec: {model: m, match: {lastUserMessage: hi}, answer: "Welcome!"}
+---
+kind: Pin
+metadata: {name: none}
+spec: {model: m, match: {lastUserMessage: ""}, answer: Ask me.}
+"""
+    priced = EMBEDDER.replace("spec: {versions", "spec: {prices: {outputPerMillion: 2.5}, versions")
+    model = decode(encode(compile_snapshot(documents(text + priced), "web", 1))).models["m"]
+    assert model.pins == {"hi": "Welcome!", "": "Ask me."}
+    assert model.prices == Prices(0.0, 2.5)
+    plain = compile_snapshot(documents(EMBEDDER), "web", 1).models["m"]
+    assert (plain.pins, plain.prices) == ({}, None)
+
+
+def test_purges_arrive_and_make_another_version() -> None:
+    """A tenant's count for its Consumers too; a purge alone is a change for sidecars."""
+    purge = Purge(5.0, "tenant:acme")
+    plain = compile_snapshot(documents(EVERYTHING), "web", 1)
+    purged = compile_snapshot(documents(EVERYTHING), "web", 1, purges=(purge,))
+    assert decode(encode(purged)).purges == (purge, Purge(5.0, "consumer:team"))
+    assert content_digest(plain.version) != content_digest(purged.version)
+
+
 def test_a_degrade_rule_with_a_load_is_left_out_whole() -> None:
     """Without the condition that is not built yet it would match everybody."""
     model = compile_snapshot(documents(EVERYTHING), "web", 1).models["gpt-4o"]
@@ -112,17 +155,21 @@ kind: Policy
 metadata: {name: p}
 spec:
   unknownModels: refuse
-  cache: {enabled: true, ttl: 1m, scope: global, memoryEntries: 5, memoryBytes: 1MiB, maxTemperature: 0.5}
+  cache:
+    {enabled: true, ttl: 1m, scope: global, memoryEntries: 5, memoryBytes: 1MiB, maxTemperature: 0.5, tiers: [memory],
+    staleWhileRevalidate: 2s, staleIfError: 1h, semantic: {enabled: true, maxErrorRate: 0.05, mode: shadow, embedder: m}}
   retry: {attempts: 5, base: 10ms, max: 20ms, retryOn: [reset, 503], budget: 0.5}
   hold: {max: 1s}
   parameters: {temperature: {max: 0.3, default: 0.1}, topP: {max: 0.9}, maxTokens: {max: 5}, n: {max: 2}, forbid: [logprobs]}
 """  # noqa: E501
-    snapshot = compile_snapshot(documents(text), "web", 1)
+    snapshot = compile_snapshot(documents(text + EMBEDDER), "web", 1)
     policy = resolve_policy(decode(encode(snapshot)).policies, "m", "")
     assert policy.unknown_models == "refuse"
     assert (policy.cache.enabled, policy.cache.ttl_ms, policy.cache.scope) == (True, 60_000, "global")
     assert (policy.cache.memory_entries, policy.cache.memory_bytes) == (5, 1 << 20)
-    assert policy.cache.max_temperature == 0.5
+    assert (policy.cache.max_temperature, policy.cache.tiers) == (0.5, ("memory",))
+    assert (policy.cache.stale_while_revalidate_ms, policy.cache.stale_if_error_ms) == (2_000, 3_600_000)
+    assert policy.cache.semantic == SemanticPolicy(True, 0.05, "shadow", "m")
     assert (policy.retry.attempts, policy.retry.base_ms, policy.retry.max_ms) == (5, 10, 20)
     assert (policy.retry.retry_on, policy.retry.budget) == (("reset", "503"), 0.5)
     assert policy.hold.max_ms == 1_000

@@ -124,7 +124,8 @@ def test_a_near_version_is_proposed() -> None:
         ("Model", "spec.fallbacks[0]"),
         ("Tier", "spec.tier"),
         ("Pin", "spec.model"),
-        ("Policy", None),
+        ("Policy", "spec.cache.semantic.embedder"),
+        ("Release", None),
     ],
 )
 def test_a_change_of_one_kind_is_looked_for_where_that_kind_is_named(changed: str, field: str | None) -> None:
@@ -133,9 +134,30 @@ def test_a_change_of_one_kind_is_looked_for_where_that_kind_is_named(changed: st
         b"kind: Model\nmetadata: {name: m}\n"
         b"spec: {versions: [{name: v, backend: gone}], fallbacks: [gone]}\n---\n"
         b"kind: Consumer\nmetadata: {name: c}\nspec: {tenant: t, tier: gone}\n---\n"
-        b"kind: Pin\nmetadata: {name: p}\nspec: {model: gone, match: {lastUserMessage: x}, answer: y}\n"
+        b"kind: Pin\nmetadata: {name: p}\nspec: {model: gone, match: {lastUserMessage: x}, answer: y}\n---\n"
+        b"kind: Policy\nmetadata: {name: q}\nspec: {cache: {semantic: {embedder: gone}}}\n"
     )
     parsed, _ = parse_documents(read_text(text, "p.yaml"))
     found = [problem.field for problem in reference_problems(parsed, {changed})]
     assert field in found if field else not found
-    assert len(reference_problems(parsed)) == 4
+    assert len(reference_problems(parsed)) == 5
+
+
+def test_an_embedder_is_our_own_or_a_model() -> None:
+    """`local` needs none, whoever writes it."""
+    text = "kind: Policy\nmetadata: {name: p}\nspec: {cache: {semantic: {embedder: %s}}}"
+    assert problems(text % "local") == []
+    ((document, field, message),) = problems(text % "embed-3")
+    assert (document, field) == ("Policy/p", "spec.cache.semantic.embedder")
+    assert message == 'names the Model "embed-3", which does not exist'
+
+
+def test_two_pins_of_one_question_are_refused_naming_both() -> None:
+    """Nobody could say which one answers. Another Model's may have the same question."""
+    model = "kind: Model\nmetadata: {name: %s}\nspec: {versions: [{name: v, backend: b}]}\n---\n"
+    pin = "kind: Pin\nmetadata: {name: %s}\nspec: {model: %s, match: {lastUserMessage: hi}, answer: a}\n---\n"
+    text = model % "n" + pin % ("one", "m") + pin % ("other", "n")
+    assert problems(text) == []
+    ((document, field, message),) = problems(text + pin % ("two", "m"))
+    assert (document, field) == ("Pin/two", "spec.match.lastUserMessage")
+    assert message.startswith("is answered by Pin/one too")

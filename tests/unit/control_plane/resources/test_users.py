@@ -44,7 +44,7 @@ spec: {model: m, match: {lastUserMessage: hi}, answer: there}
 ---
 kind: Policy
 metadata: {name: q}
-spec: {target: {models: [m, n], tiers: [gold]}, hold: {max: 1s}}
+spec: {target: {models: [m, n], tiers: [gold]}, hold: {max: 1s}, cache: {semantic: {embedder: m}}}
 """
 
 
@@ -67,6 +67,7 @@ def documents() -> Documents:
                 "Model/n spec.degrade[0].model",
                 "Release/r spec.model",
                 "Pin/p spec.model",
+                "Policy/q spec.cache.semantic.embedder",
             ],
         ),
         ("Model", "n", []),
