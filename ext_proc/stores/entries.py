@@ -21,6 +21,12 @@ _LEVEL: Final = 1
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 
 
+def is_keepable(answer: StoredAnswer) -> bool:
+    """Say whether `answer` may be an entry at all: its body is not too long and its texts are such."""
+    texts = answer.content_type + answer.model + answer.version + answer.partition
+    return len(answer.body) <= MAX_BODY_BYTES and texts.isprintable()
+
+
 def encode_entry(key: bytes, answer: StoredAnswer, clocks: Clocks) -> bytes:
     """Return `answer` to the question `key` as bytes."""
     body = answer.body

@@ -1,179 +1,242 @@
-"""Answers in a real Redis, well, dead and frozen."""
+"""Answers in a real Redis, well, slow, cut off, dead and frozen."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import statistics
 import time
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from ext_proc.answers import Clocks, StoredAnswer
-from ext_proc.stores.entries import encode_entry
+from ext_proc.stores.entry_store import EntryStore
 from ext_proc.stores.redis import PREFIX, READ_WITHIN_S, RedisStore, connect
-from tests.harness.redis import RedisMissingError, RedisServer, redis_server
+from tests.contract.ext_proc.stores.conftest import KEY, OTHER, answer, clocks, numbered, written
+from tests.harness.redis import RedisServer
 
-KEY = bytes(range(32))
-OTHER = bytes(32)
-
-
-def clocks() -> Clocks:
-    """Return both clocks, now."""
-    return Clocks(time.time(), time.monotonic())
-
-
-def answer(body: bytes = b'{"a": 1}', ttl_s: float = 60.0) -> StoredAnswer:
-    """Return an answer that was given now."""
-    now = time.monotonic()
-    return StoredAnswer(body, "application/json", "m", "v1", now, now + ttl_s)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """A Redis."""
-    try:
-        with redis_server(Path(tmp_path_factory.mktemp("redis"))) as started:
-            yield started
-    except RedisMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
+LINES = ["Redis does not answer; the cache goes on without it", "Redis is back"]
 
 
 @pytest.fixture
-async def store(server: RedisServer) -> AsyncIterator[RedisStore]:
-    """A store on an empty Redis."""
-    server.command("FLUSHALL")
-    made = await opened(server)
+async def store(redis: RedisServer) -> AsyncIterator[EntryStore]:
+    """A store on an empty Redis, connected."""
+    redis.command("FLUSHALL")
+    async with opened(redis.url) as made:
+        yield made
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[EntryStore]:
+    """A store that has connected."""
+    made = RedisStore(connect(url), clocks, structlog.get_logger())
+    made.start()
+    await made.get(OTHER)
     yield made
     await made.close()
 
 
-async def opened(server: RedisServer) -> RedisStore:
-    """Return a store that has connected."""
-    made = RedisStore(connect(server.url), clocks, structlog.get_logger())
-    made.start()
-    await made.get(OTHER)
-    return made
+async def back(store: EntryStore) -> None:
+    """Wait until it is asked again."""
+    misses = store.stats.misses
+    async with asyncio.timeout(15):
+        while store.stats.misses == misses:
+            await store.get(OTHER)
+            await asyncio.sleep(0.02)
 
 
-async def written(store: RedisStore, count: int = 1) -> None:
-    """Wait until `count` answers have been written."""
-    async with asyncio.timeout(5):
-        while store.stats.written < count:  # noqa: ASYNC110 - the store has no event for tests
-            await asyncio.sleep(0.002)
+class Proxy:
+    """Stands between a store and Redis: adds `delay_s` to answers, and cuts all connections when told."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.delay_s = 0.0
+        self.url = ""
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Proxy]:
+        """Listen on a port of its own."""
+        server = await asyncio.start_server(self._pass, "127.0.0.1", 0)
+        self.url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+        yield self
+        server.close()
+        self.cut()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        """End every connection in the middle."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, there_writer]
+        loop = asyncio.get_running_loop()
+        self._tasks.append(loop.create_task(self._pump(reader, there_writer, answers=False)))
+        self._tasks.append(loop.create_task(self._pump(there_reader, writer, answers=True)))
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool
+    ) -> None:
+        try:
+            while data := await reader.read(65536):
+                if answers:
+                    await asyncio.sleep(self.delay_s)
+                writer.write(data)
+        except OSError:
+            pass
+        writer.close()
 
 
-async def test_an_answer_is_found_by_another_store(server: RedisServer, store: RedisStore) -> None:
-    """Exactly, with a time to live."""
-    given = answer(b"x" * 100_000)
-    store.put(KEY, given)
-    await written(store)
-    other = await opened(server)
-    found = await other.get(KEY)
-    await other.close()
-    assert found is not None
-    assert found.body == given.body
-    assert found.expires_at == pytest.approx(given.expires_at, abs=0.1)
-    left = int(server.command("PTTL", f"{PREFIX}{KEY.hex()}")[1:])
-    assert 50_000 < left <= 60_000
-    assert await store.get(OTHER) is None
-
-
-@pytest.mark.parametrize("given", [answer(ttl_s=-1), answer(b"x" * (8 * 1024 * 1024 + 1))])
-async def test_what_is_too_old_or_too_large_is_not_kept(store: RedisStore, given: StoredAnswer) -> None:
-    """It is counted."""
-    store.put(KEY, replace(given))
-    assert store.stats.refused == 1
-
-
-async def test_entries_of_another_kind_are_no_answers(server: RedisServer, store: RedisStore) -> None:
-    """A list, a text, an answer to another question under our key: a miss, and the store goes on."""
-    name = f"{PREFIX}{KEY.hex()}"
-    server.command("RPUSH", name, "x")
-    assert await store.get(KEY) is None
-    server.command("DEL", name)
-    server.command("SET", name, "hello")
-    await asyncio.sleep(1.1)  # a command of the wrong type counts as a failure
-    assert await store.get(KEY) is None
-    foreign = encode_entry(OTHER, answer(), clocks()).decode()
-    server.command("SET", name, foreign)
-    assert await store.get(KEY) is None
+async def test_every_key_has_a_time_to_live(redis: RedisServer, store: EntryStore) -> None:
+    """Set in the command that writes it."""
     store.put(KEY, answer())
     await written(store)
-    assert await store.get(KEY) is not None
+    left = int(redis.command("PTTL", f"{PREFIX}{KEY.hex()}")[1:])
+    assert 50_000 < left <= 60_000
 
 
-async def test_cancelled_reads_mix_nothing_up(store: RedisStore) -> None:
-    """A thousand readers that leave in the middle: whoever stays gets its own answer or none."""
-    keys = [number.to_bytes(32, "big") for number in range(100)]
-    for key in keys:
-        store.put(key, answer(key.hex().encode()))
-    await written(store, 100)
+async def test_a_read_is_one_round_trip_about_one_key(redis: RedisServer, store: EntryStore) -> None:
+    """So is a write: a cluster may keep them."""
+    store.put(KEY, answer())
+    await written(store)
+    redis.command("CONFIG", "RESETSTAT")
+    for _ in range(20):
+        assert await store.get(KEY) is not None
+    store.put(KEY, answer())
+    await written(store, 2)
+    told = [
+        (words[0], words[1])
+        for words in (
+            line.replace("cmdstat_", "").replace(":calls", "").replace(",", "=").split("=")
+            for line in redis.command("INFO", "commandstats").decode().splitlines()
+            if line.startswith("cmdstat_")
+        )
+    ]
+    counts = {name: int(calls) for name, calls in told if name not in ("config|resetstat", "info")}
+    assert counts == {"get": 20, "set": 1}
 
-    async def read(number: int) -> None:
-        key = keys[number % 100]
-        found = await store.get(key)
-        assert found is None or found.body == key.hex().encode()
 
-    for _ in range(10):
-        readers = [asyncio.create_task(read(number)) for number in range(100)]
-        await asyncio.sleep(0.001)
-        for reader in readers[::2]:
-            reader.cancel()
-        results = await asyncio.gather(*readers, return_exceptions=True)
-        assert not [found for found in results if isinstance(found, AssertionError)]
-    # Reads that were late may have opened the breaker.
-    async with asyncio.timeout(15):
-        while (found := await store.get(keys[7])) is None:  # noqa: ASYNC110 - it is asked, not told
-            await asyncio.sleep(0.05)
-    assert found.body == keys[7].hex().encode()
+async def test_a_key_of_another_type_is_no_answer(redis: RedisServer, store: EntryStore) -> None:
+    """And no reason to leave Redis alone: anybody could do that."""
+    redis.command("RPUSH", f"{PREFIX}{KEY.hex()}", "x")
+    assert await store.get(KEY) is None
+    store.put(OTHER, answer())
+    await written(store)
+    assert await store.get(OTHER) is not None
+    assert store.stats.failures == 0
+
+
+async def test_a_redis_that_takes_no_writes_is_still_read(redis: RedisServer, store: EntryStore) -> None:
+    """Full, say: told once; hits go on."""
+    store.put(KEY, answer())
+    await written(store)
+    with capture_logs() as logged:
+        redis.command("CONFIG", "SET", "maxmemory", "1")
+        try:
+            for number in range(20):
+                store.put(numbered(number), answer())
+                await asyncio.sleep(0.001)
+            assert await store.get(KEY) is not None
+            assert store.stats.dropped == 20
+        finally:
+            redis.command("CONFIG", "SET", "maxmemory", "0")
+        async with asyncio.timeout(15):
+            while store.stats.written < 2:
+                store.put(OTHER, answer())
+                await asyncio.sleep(0.05)
+    assert [line["event"] for line in logged] == [
+        "Redis takes no answers; what it has is still read",
+        "Redis takes answers again",
+    ]
 
 
 async def test_a_frozen_redis_costs_a_few_milliseconds_and_then_nothing(
-    server: RedisServer, store: RedisStore
+    redis: RedisServer, store: EntryStore
 ) -> None:
-    """Three late reads at most, then none until it is back; two lines in the log."""
+    """Three late reads at most, then none until it is back, not even the one that finds out; two lines."""
     with capture_logs() as logged:
-        server.freeze()
+        redis.freeze()
+        try:
+            took: list[float] = []
+            async with asyncio.timeout(10):
+                while len(took) < 500 or sum(took) < 1.5 * READ_WITHIN_S or store.stats.failures < 2:
+                    began = time.monotonic()
+                    assert await store.get(KEY) is None
+                    took.append(time.monotonic() - began)
+                    store.put(KEY, answer())
+                    await asyncio.sleep(0.002)
+            late = sorted(took)[-4:]
+            assert late[-1] < 2 * READ_WITHIN_S
+            assert late[0] < READ_WITHIN_S / 2
+            assert statistics.median(took) < 0.001
+        finally:
+            redis.thaw()
+        await back(store)
+    assert [line["event"] for line in logged] == LINES
+
+
+async def test_a_dead_redis_is_missed_by_nobody(redis: RedisServer, store: EntryStore) -> None:
+    """Reads fail at once; when it is back, empty, it is used again."""
+    with capture_logs() as logged:
+        redis.kill()
         try:
             began = time.monotonic()
             for _ in range(500):
                 assert await store.get(KEY) is None
                 store.put(KEY, answer())
-            assert time.monotonic() - began < 3 * READ_WITHIN_S + 0.5
+            assert time.monotonic() - began < 1
         finally:
-            server.thaw()
+            redis.start()
         async with asyncio.timeout(15):
-            while store.stats.misses < 3:
-                await store.get(OTHER)
-                await asyncio.sleep(0.02)
-    assert [line["event"] for line in logged] == [
-        "Redis does not answer; the cache goes on without it",
-        "Redis is back",
-    ]
+            while await store.get(KEY) is None:
+                store.put(KEY, answer())
+                await asyncio.sleep(0.05)
+    assert [line["event"] for line in logged] == LINES
 
 
-async def test_a_dead_redis_is_missed_by_nobody(server: RedisServer, store: RedisStore) -> None:
-    """Reads fail at once; when it is back, empty, it is used again."""
-    server.kill()
-    try:
-        began = time.monotonic()
-        for _ in range(500):
-            assert await store.get(KEY) is None
-            store.put(KEY, answer())
-        assert time.monotonic() - began < 1
-    finally:
-        server.start()
-    async with asyncio.timeout(15):
-        while await store.get(KEY) is None:
-            store.put(KEY, answer())
-            await asyncio.sleep(0.05)
+async def test_a_slow_redis_is_left_alone(redis: RedisServer) -> None:
+    """One that answers, but always too late, is not taken for well again; quick, it is."""
+    async with Proxy(redis.port).listening() as proxy, opened(proxy.url) as store:
+        with capture_logs() as logged:
+            proxy.delay_s = 2 * READ_WITHIN_S
+            async with asyncio.timeout(5):
+                while store.stats.failures < 2:
+                    await store.get(KEY)
+                    await asyncio.sleep(0.01)
+            assert [line["event"] for line in logged] == LINES[:1]
+            proxy.delay_s = 0
+            await back(store)
+        assert [line["event"] for line in logged] == LINES
+
+
+async def test_a_connection_that_is_cut_crosses_no_answers(redis: RedisServer) -> None:
+    """Slow answers, and connections that break at any moment: a reader gets its own or none."""
+    async with Proxy(redis.port).listening() as proxy, opened(proxy.url) as store:
+        for number in range(40):
+            store.put(numbered(number), answer(b"%d" % number))
+        await written(store, 40)
+        got = 0
+        for turn in range(40):
+            proxy.delay_s = turn % 4 * 0.006
+            reading = [asyncio.create_task(store.get(numbered(number))) for number in range(40)]
+            await asyncio.sleep(turn % 5 * 0.002)
+            reading[turn].cancel()
+            if turn % 8 == 7:
+                proxy.cut()
+            for number, reply in enumerate(await asyncio.gather(*reading, return_exceptions=True)):
+                assert not isinstance(reply, Exception)
+                if reply is not None and not isinstance(reply, BaseException):
+                    assert reply.body == b"%d" % number
+                    got += 1
+        assert got
 
 
 def test_a_wrong_address_is_refused_at_once() -> None:
