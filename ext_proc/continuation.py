@@ -68,14 +68,15 @@ async def read_answer(exchange: Exchange, reply: Reply) -> Answered:
         exchange.recorded = True
         body = recorder.answer()
     else:
-        body = await _whole(reply)
+        body = await whole_body(reply)
     completion = parse_completion(operation, body)
     if completion is None or not completion.complete:
         raise CallFailed("the answer is not whole")
     return Answered(ResponseHead(reply.status, reply.headers), body, completion)
 
 
-async def _whole(reply: Reply) -> bytes:
+async def whole_body(reply: Reply) -> bytes:
+    """Read the body. Raises CallFailed: it broke off, or is longer than what may be held."""
     body = bytearray()
     async for part in reply.parts():
         body += part
@@ -132,7 +133,7 @@ class FlightContinuation:
         if flight.live is not None and kind.startswith(STREAM_TYPE):
             await self._read_stream(flight, flight.live, reply)
             return
-        self._landed(flight, reply, await _whole(reply), kind)
+        self._landed(flight, reply, await whole_body(reply), kind)
 
     async def _read_stream(self, flight: Flight, live: LiveStream, reply: Reply) -> None:
         """Tell the followers the rest. Where there is none, read on for those who want the whole answer."""

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     MODELS_LISTED = "models-listed"
     NO_BACKEND = "no-backend"
     NOT_CACHED = "not-cached"
+    SERVED_FROM_BATCH = "served-from-batch"
     SERVED_FROM_CACHE = "served-from-cache"
     SERVED_PIN = "served-pin"
     SERVED_STALE = "served-stale"
@@ -143,6 +144,8 @@ class Exchange:
     stale: StoredAnswer | None = None  # what to serve if the provider has nothing better
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
+    # batch
+    gathering: bytes | None = None  # the key of the gathering that it left at once
     # where it was sent, once it was
     forwarded: Forward | None = None
     # from the transport: tells Envoy to wait longer than it would

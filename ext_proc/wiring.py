@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import random
+import secrets
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +25,17 @@ from ext_proc.continuation import Caller, FlightContinuation
 from ext_proc.contract.routes import origin_cluster
 from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
+from ext_proc.openai.batching.array import Array
+from ext_proc.openai.batching.inputs import Codec
+from ext_proc.openai.batching.native import Native
+from ext_proc.openai.batching.packed import Packed
+from ext_proc.openai.paths import Operation
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.refresh import BackgroundRefresh
 from ext_proc.settings import AgentSettings, ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
+from ext_proc.stages.batch import BatchStage
 from ext_proc.stages.cache import Cache
 from ext_proc.stages.catalog import Catalog
 from ext_proc.stages.clamp import Clamp
@@ -85,6 +92,7 @@ def stages(
     cache = Cache(caching.tiers, time.monotonic, caching.tally, caching.purges)
     route = Route()
     continuation = FlightContinuation(sharing.flights, sharing.caller, cache.on_response, sharing.log)
+    coalesce = Coalesce(sharing.flights, continuation, sharing.origin)
     cache.refresh_by(BackgroundRefresh(sharing.caller, route.on_request, cache.on_response, sharing.log))
     return (
         Identify(time.time),
@@ -94,10 +102,28 @@ def stages(
         Clamp(decisions),
         Pin(time.time, caching.tally),
         cache,
-        Coalesce(sharing.flights, continuation, sharing.origin),
+        coalesce,
         Learn(quota, time.time),
+        BatchStage(
+            codecs(),
+            decide=route.on_request,
+            caller=sharing.caller,
+            keep=(cache.on_response, coalesce.on_response),
+            clock=time.monotonic,
+            log=sharing.log,
+        ),
         route,
     )
+
+
+def codecs() -> Mapping[tuple[str, Operation], Codec]:
+    """Return how requests are batched, by the Policy's mode and the operation."""
+    return {
+        ("native", Operation.EMBEDDINGS): Native(Operation.EMBEDDINGS),
+        ("native", Operation.COMPLETIONS): Native(Operation.COMPLETIONS),
+        ("array", Operation.CHAT): Array(),
+        ("packed", Operation.CHAT): Packed(partial(secrets.token_hex, 6)),
+    }
 
 
 def pipeline(

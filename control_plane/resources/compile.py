@@ -97,6 +97,7 @@ def _backend(name: str, spec: BackendSpec) -> contract.Backend:
             spec.timeouts.connect_ms, spec.timeouts.request_ms, spec.timeouts.stream_idle_ms
         ),
         http=spec.http,
+        batch=contract.BatchLimits(spec.batch.max_items, spec.batch.max_tokens) if spec.batch else None,
     )
 
 

@@ -17,15 +17,12 @@ MESSAGE: Final = "is accepted but has no effect yet"
 
 # Written paths within `spec`, list positions left out; a path stands for everything below it, () for all.
 UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
-    "Backend": frozenset(
-        {("quota", "requestsPerMinute"), ("quota", "tokensPerMinute"), ("warmup",), ("batch",)}
-    ),
+    "Backend": frozenset({("quota", "requestsPerMinute"), ("quota", "tokensPerMinute"), ("warmup",)}),
     "Model": frozenset({("fallbacks",), ("degrade", "load"), ("limits",)}),
     "Tier": frozenset({("limits",)}),
     "Consumer": frozenset({("limits",)}),
     "Policy": frozenset(
         {
-            ("batch",),
             ("session",),
             ("redaction", "prompts"),
             ("redaction", "entities"),

@@ -62,6 +62,24 @@ class CoalescePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPolicy:
+    """Whether requests travel together, and when: `none`, or by the API's own lists (`native`), a list of
+    conversations (`array`) or questions packed into one (`packed`).
+
+    With fewer than `send_below` waiting a request goes at once. `max_size` and `split_above` bound the inputs
+    of one call. `adaptive` learns size and window below these, toward `slo_ms`.
+    """
+
+    mode: str = "none"
+    max_size: int = 50
+    max_wait_ms: int = 200
+    send_below: int = 5
+    split_above: int = 20
+    adaptive: bool = False
+    slo_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """`attempts` is the total of tries. `retry_on` holds connect, reset, 5xx and single status codes."""
 
@@ -106,6 +124,7 @@ class Policy:
     require_consumer: bool = False
     cache: CachePolicy = CachePolicy()
     coalesce: CoalescePolicy = CoalescePolicy()
+    batch: BatchPolicy = BatchPolicy()
     retry: RetryPolicy = RetryPolicy()
     hold: HoldPolicy = HoldPolicy()
     parameters: ParameterPolicy = ParameterPolicy()

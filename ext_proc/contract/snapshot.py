@@ -47,6 +47,14 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """What one call may hold; None is no known limit."""
+
+    max_items: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """One provider endpoint: one Envoy cluster. `url` has no trailing slash and keeps its base path."""
 
@@ -58,6 +66,7 @@ class Backend:
     quota: Quota = Quota()
     timeouts: Timeouts = Timeouts()
     http: HttpVersion = "auto"
+    batch: BatchLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ POLICY = "kind: Policy\nmetadata: {name: p}\nspec: %s"
         ("{}", []),
         ("{coalesce: {enabled: true}}", []),
         ("{cache: {semantic: {enabled: true}, staleIfError: 5s, staleWhileRevalidate: 5s}}", []),
-        ("{batch: {mode: native, maxSize: 5}}", ["spec.batch.mode", "spec.batch.maxSize"]),
+        ("{batch: {mode: native, maxSize: 5}}", []),
         (
             "{redaction: {logs: true, prompts: true}}",
             ["spec.redaction.prompts"],

@@ -1,0 +1,212 @@
+"""Small requests travel together: their inputs go up in one call, and each gets its own answer out of it.
+
+The call is the processor's own, through Envoy like any other, while its members wait. So nobody leads: one
+that leaves takes only its own inputs along, and when the processor dies the merged answer dies with it, while
+Envoy sends the members on as they came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.adaptation import Adaptation
+from ext_proc.answer_forms import JSON, is_readable
+from ext_proc.batches import Batch, Batches, Member, Terms, shares_of
+from ext_proc.continuation import Caller, CallFailed, Reply, whole_body
+from ext_proc.contract import headers as names
+from ext_proc.contract import telemetry
+from ext_proc.contract.policies import BatchPolicy
+from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead, describe, stamps
+from ext_proc.openai.batching.inputs import Codec, Mismatch, Parts
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.requests import Request, encode
+from ext_proc.openai.responses import parse_completion
+from ext_proc.pipeline import PassingStage
+
+MAX_TOKENS: Final = 200_000
+"""What one call may hold where the Backend says nothing: below the bound of OpenAI's embeddings."""
+PACKED: Final = "packed"
+REMEMBERED: Final = 1024
+"""How many Models' sizes and windows are learned at the same time."""
+LARGE_BYTES: Final = 256 * 1024
+"""A larger request gains nothing by company."""
+# Whoever sends these differently is not asking the same provider for the same thing.
+_ASKED_BY: Final = (*names.CREDENTIALS, "openai-organization", "openai-project", "openai-beta", "cookie")
+
+
+class BatchStage(PassingStage):
+    """Gathers requests and answers them from one call.
+
+    Args:
+        codecs: by mode and operation.
+        decide: the stage that says where a request goes.
+        caller: who makes the calls.
+        keep: told of each member's own answer.
+        clock: a monotonic time in seconds.
+        log: where a batch that falls apart is told.
+    """
+
+    name = "batch"
+    reasons = frozenset((Reason.SERVED_FROM_BATCH,))
+
+    def __init__(
+        self,
+        codecs: Mapping[tuple[str, Operation], Codec],
+        *,
+        decide: Callable[[Exchange], Awaitable[Answer | Forward | None]],
+        caller: Caller,
+        keep: Sequence[Callable[[Exchange, Answered], None]],
+        clock: Callable[[], float],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._codecs = codecs
+        self._decide = decide
+        self._caller = caller
+        self._keep = tuple(keep)
+        self._log = log
+        self._batches = Batches(self._send, clock)
+        self._adaptations: dict[tuple[object, ...], Adaptation] = {}
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Answer from a batch; None goes up by itself."""
+        policy, request = exchange.policy.batch, exchange.parsed
+        codec = self._codecs.get((policy.mode, request.operation))
+        if codec is None or request.stream or exchange.backend is None or len(exchange.body) > LARGE_BYTES:
+            return None
+        parts = codec.take_apart(request)
+        if parts is None:
+            return None
+        terms = _terms(exchange, policy)
+        key = _key(exchange, parts)
+        gathering = self._batches.gathering(key, codec, terms, self._adaptation(exchange, policy, terms))
+        if self._batches.goes_at_once(gathering, len(parts.inputs)):
+            exchange.gathering = key
+            # To know when it has been answered.
+            exchange.wants_head = True
+            return None
+        await exchange.park()
+        return self._answer(exchange, await self._batches.wait(gathering, exchange, parts), codec)
+
+    def on_end(self, exchange: Exchange) -> None:
+        """Let those who wait for company know that this one has been answered."""
+        if exchange.gathering is not None:
+            key, exchange.gathering = exchange.gathering, None
+            self._batches.left(key)
+
+    def _adaptation(self, exchange: Exchange, policy: BatchPolicy, terms: Terms) -> Adaptation | None:
+        if not policy.adaptive or exchange.backend is None:
+            return None
+        place = (exchange.backend.name, exchange.parsed.model, exchange.parsed.operation, policy)
+        found = self._adaptations.get(place)
+        if found is None:
+            if len(self._adaptations) >= REMEMBERED:
+                self._adaptations.clear()
+            goal_s = policy.slo_ms / 1000 if policy.slo_ms else None
+            found = self._adaptations[place] = Adaptation(terms.max_inputs, terms.max_wait_s, goal_s)
+        return found
+
+    def _answer(self, exchange: Exchange, member: Member, codec: Codec) -> Answer | None:
+        shares = member.done.result()
+        if shares is None:
+            return None
+        body = codec.compose(shares)
+        if exchange.cache_key is not None or exchange.flight:
+            completion = parse_completion(exchange.parsed.operation, body)
+            head = ResponseHead(200, {"content-type": JSON, names.BACKEND: member.backend})
+            for keep in self._keep:
+                keep(exchange, Answered(head, body, completion))
+        model = exchange.model.name if exchange.model else exchange.asked_model
+        version = exchange.version.name if exchange.version else ""
+        batched = ((names.BATCH, str(member.size)),) if member.size > 1 else ()
+        told = ((names.BACKEND, member.backend),) if member.backend else ()
+        tokens = (
+            (telemetry.INPUT_TOKENS, float(sum(share.prompt_tokens for share in shares))),
+            (telemetry.OUTPUT_TOKENS, float(sum(share.completion_tokens for share in shares))),
+        )
+        return Answer(
+            200,
+            body,
+            Reason.SERVED_FROM_BATCH,
+            (("content-type", JSON), *told, *batched, *stamps(model, version, exchange.cache_status)),
+            (*describe(exchange), *tokens),
+        )
+
+    async def _send(self, batch: Batch) -> None:
+        """Make the call and give everybody their share. Whoever gets none goes alone."""
+        first = next((place.member for place in batch.places if place.member.waits), None)
+        if first is None:
+            return
+        inputs = [place.input for place in batch.places]
+        sent = batch.codec.put_together(first.parts, inputs)
+        leader = first.exchange
+        request = Request(leader.parsed.operation, sent, leader.parsed.model, stream=False)
+        # Nobody's exchange: what the call needs of the first one's.
+        asking = replace(leader, request=request, changed=True, wants_stream=False)
+        try:
+            decision = await self._decide(asking)
+            if not isinstance(decision, Forward):
+                raise CallFailed("it has nowhere to go")
+            async with self._caller.call(leader.head, decision, b"") as reply:
+                body = await _body(reply)
+                for member in batch.members:
+                    member.backend = reply.headers.get(names.BACKEND, "")
+                    member.size = max(member.size, len(inputs))
+            shares_of(batch.places, batch.codec.deal_out(first.parts, inputs, sent, body))
+        except (CallFailed, Mismatch) as error:
+            self._log.info("the members of a batch go alone", reason=str(error), inputs=len(inputs))
+        except Exception as error:
+            self._log.error("a batch failed", error=type(error).__name__, exc_info=True)
+
+
+async def _body(reply: Reply) -> bytes:
+    """Read a whole answer. Raises CallFailed."""
+    if not is_readable(reply.status, reply.headers):
+        raise CallFailed(f"the answer is none to share (status {reply.status})")
+    return await whole_body(reply)
+
+
+def _terms(exchange: Exchange, policy: BatchPolicy) -> Terms:
+    limits = exchange.backend.batch if exchange.backend is not None else None
+    max_inputs = min(policy.max_size, policy.split_above)
+    max_tokens = MAX_TOKENS
+    wait_ms = policy.max_wait_ms
+    if limits is not None:
+        max_inputs = min(max_inputs, limits.max_items or max_inputs)
+        max_tokens = limits.max_tokens or max_tokens
+    if exchange.backend is not None:
+        # Nobody gathers for longer than half of what an answer may take.
+        wait_ms = min(wait_ms, exchange.backend.timeouts.request_ms // 2)
+    return Terms(policy.send_below, max(max_inputs, 1), max_tokens, wait_ms / 1000)
+
+
+def _key(exchange: Exchange, parts: Parts) -> bytes:
+    """Return what requests that travel together have in common."""
+    policy, backend, version = exchange.policy.batch, exchange.backend, exchange.version
+    headers = exchange.head.headers
+    own_key = () if exchange.consumer is not None else names.CREDENTIALS
+    said = [headers.get(name, "") for name in _ASKED_BY if name in own_key or name not in names.CREDENTIALS]
+    where = (
+        policy.mode,
+        backend.name if backend is not None else "",
+        backend.url if backend is not None else "",
+        version.upstream_model if version is not None else "",
+        exchange.model.name if exchange.model is not None else exchange.asked_model,
+        version.name if version is not None else "",
+        exchange.head.path,
+        exchange.head.query,
+        # What one caller's question does to another's answer nobody can rule out.
+        exchange.tenant if policy.mode == PACKED else "",
+        *said,
+    )
+    digest = hashlib.blake2b(digest_size=16)
+    for text in where:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(4, "big") + encoded)
+    rest = {name: value for name, value in parts.rest.items() if name != "model"}
+    digest.update(encode(rest, sort_keys=True))
+    return digest.digest()
