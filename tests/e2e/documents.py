@@ -190,6 +190,40 @@ spec:
   coalesce: {{enabled: true}}
   retry: {{attempts: 1}}
 ---
+kind: Model
+metadata: {{name: batched}}
+spec: {{versions: [{{name: v1, backend: flaky, upstreamModel: upstream-batched}}]}}
+---
+kind: Model
+metadata: {{name: batched-chat}}
+spec: {{versions: [{{name: v1, backend: flaky}}]}}
+---
+kind: Model
+metadata: {{name: packed}}
+spec: {{versions: [{{name: v1, backend: flaky}}]}}
+---
+kind: Policy
+metadata: {{name: batched}}
+spec:
+  target: {{models: [batched]}}
+  batch: {{mode: native, sendBelow: 1, maxWait: 300ms, splitAbove: 20}}
+  retry: {{attempts: 1}}
+---
+kind: Policy
+metadata: {{name: batched-chat}}
+spec:
+  target: {{models: [batched-chat]}}
+  batch: {{mode: array, sendBelow: 1, maxWait: 300ms}}
+  cache: {{enabled: true}}
+  retry: {{attempts: 1}}
+---
+kind: Policy
+metadata: {{name: packed}}
+spec:
+  target: {{models: [packed]}}
+  batch: {{mode: packed, sendBelow: 1, maxWait: 300ms}}
+  retry: {{attempts: 1}}
+---
 kind: Policy
 metadata: {{name: refused-names}}
 spec: {{target: {{models: ["refuse-*"]}}, unknownModels: refuse}}

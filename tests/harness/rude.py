@@ -14,7 +14,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
@@ -121,6 +121,9 @@ def stream_reply(events: Sequence[bytes], gap: float = 0.0) -> list[Piece]:
     return [*pieces, STREAM_END]
 
 
+Answering = Callable[[Seen], list[Piece]]
+
+
 class RudeProvider:
     """The provider. Use it as a context manager."""
 
@@ -129,7 +132,7 @@ class RudeProvider:
         self.port = port
         self.opened = 0
         self._lock = threading.Lock()
-        self._scripts: dict[str, list[list[Piece]]] = {}
+        self._scripts: dict[str, list[list[Piece] | Answering]] = {}
         self._seen: dict[str, list[Seen]] = {}
         self._released: set[str] = set()
         self._counter = itertools.count(1)
@@ -142,10 +145,12 @@ class RudeProvider:
         """The base URL for a Backend."""
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def script(self, name: str, *answers: bytes | Sequence[Piece]) -> dict[str, str]:
-        """Set the answers of a script and return the request headers that select it."""
+    def script(self, name: str, *answers: bytes | Sequence[Piece] | Answering) -> dict[str, str]:
+        """Set the answers of a script, or what makes them, and return the request headers that select it."""
         with self._lock:
-            self._scripts[name] = [[one] if isinstance(one, bytes) else list(one) for one in answers]
+            self._scripts[name] = [
+                one if callable(one) else [one] if isinstance(one, bytes) else list(one) for one in answers
+            ]
             self._seen[name] = []
             self._released.discard(name)
         return {"x-script": name}
@@ -190,7 +195,8 @@ class RudeProvider:
             self._seen.setdefault(name, []).append(seen)
             answers = self._scripts.get(name)
             if answers:
-                return answers.pop(0) if len(answers) > 1 else answers[0]
+                answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                return answer(seen) if callable(answer) else answer
         return self._ordinary(seen)
 
     def is_released(self, name: str) -> bool:
