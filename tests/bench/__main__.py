@@ -18,6 +18,7 @@ from rich.table import Table
 
 from tests.bench import rivals
 from tests.bench.api import measure_api, running_api
+from tests.bench.batch import measure_batches
 from tests.bench.fleet import measure_fleet
 from tests.bench.lab import Lab
 from tests.bench.load import LoadFailed, ensure_wrk
@@ -25,7 +26,7 @@ from tests.bench.measure import Bench, Effort, Row
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, *CONTROL_ROWS)
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS)
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -47,6 +48,9 @@ def main() -> int:
         folder = Path(name)
         if not set(SIDECAR_ROWS).isdisjoint(chosen):
             rows += _sidecar(folder, chosen, effort, console)
+        if "batch" in chosen:
+            console.print("[dim]measuring batch …[/]")
+            rows += measure_batches(effort, _made(folder / "batch"))
         if "api" in chosen:
             console.print("[dim]measuring api …[/]")
             with running_api(_made(folder / "api")) as api:
