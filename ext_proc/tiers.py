@@ -6,7 +6,7 @@ of them, never in the way of an answer. What a purge has voided is in none of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -35,6 +35,14 @@ class AnswerStore(Protocol):
 
     def resize(self, max_entries: int, max_bytes: int) -> None:
         """Change the bounds; forgets what no longer fits."""
+        ...
+
+    def items(self) -> Iterator[tuple[bytes, StoredAnswer]]:
+        """Yield what there is now, what was a hit most often first."""
+        ...
+
+    def sweep(self, is_void: Callable[[bytes, StoredAnswer], bool]) -> int:
+        """Forget every answer that `is_void`; return how many."""
         ...
 
 
@@ -134,6 +142,15 @@ class Tiers:
             if name in names:
                 store.put(key, answer)
         return True
+
+    def sweep_memory(self, purges: Sequence[Purge]) -> int:
+        """Make the room free that what `purges` have voided takes in memory; return how many answers.
+
+        They are served no more in any case: it is looked at when they are found.
+        """
+        if not purges:
+            return 0
+        return self.memory.sweep(lambda key, answer: self._is_void(key, answer, purges))
 
     def _is_void(self, key: bytes, answer: StoredAnswer, purges: Sequence[Purge]) -> bool:
         clocks = self._clocks()

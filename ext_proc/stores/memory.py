@@ -1,16 +1,24 @@
-"""Answers in the processor's own memory: least recently used out, by number and by bytes."""
+"""Answers in the processor's own memory, bounded by number and by bytes.
+
+What is new comes into a window, a quarter of the room, first in, first out. What has been asked for by the
+time that it would leave moves on to the main part; the rest is forgotten, but its key is remembered for a
+while, and when it comes again it goes to the main part at once. There, what has been asked for since it was
+last looked at gets another turn. So questions that are asked once push nothing out that is asked often, and
+a hit costs a counter: S3-FIFO (https://s3fifo.com), measured in docs/decisions/cache-admission.md.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ext_proc.answers import StoredAnswer
 
-# What CPython 3.11 takes for an entry beside its texts: the dictionary's node, objects' heads, floats.
-ENTRY_OVERHEAD_BYTES: Final = 450
+# What CPython 3.11 takes for an entry beside its texts: dictionary nodes, objects' heads, floats, a hash.
+ENTRY_OVERHEAD_BYTES: Final = 690
+WINDOW_PARTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +34,22 @@ class MemoryStats:
     refused: int
 
 
+class _Slot:
+    """One answer, how often it was a hit, and how many of those had been when it was last looked at."""
+
+    __slots__ = ("answer", "bytes", "hits", "seen")
+
+    def __init__(self, answer: StoredAnswer, size: int) -> None:
+        self.answer = answer
+        self.bytes = size
+        self.hits = 0
+        self.seen = 0
+
+
 class MemoryStore:
     """Keeps answers until they expire or room is needed. For one event loop: not thread-safe.
+
+    The answer that was put last is never the one that makes room.
 
     Args:
         max_entries: how many answers at most; 0 keeps none.
@@ -35,42 +57,32 @@ class MemoryStore:
         clock: seconds; the same clock as the answers' `expires_at`.
     """
 
-    __slots__ = (
-        "_bytes",
-        "_clock",
-        "_entries",
-        "_evicted",
-        "_expired",
-        "_hits",
-        "_max_bytes",
-        "_max_entries",
-        "_misses",
-        "_refused",
-    )
-
     def __init__(self, max_entries: int, max_bytes: int, clock: Callable[[], float]) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._clock = clock
-        self._entries: OrderedDict[bytes, StoredAnswer] = OrderedDict()
-        self._bytes = 0
+        self._window: OrderedDict[bytes, _Slot] = OrderedDict()
+        self._main: OrderedDict[bytes, _Slot] = OrderedDict()
+        self._left = _Left()
+        self._bytes = self._window_bytes = 0
         self._hits = self._misses = self._evicted = self._expired = self._refused = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._window) + len(self._main)
 
     def get(self, key: bytes) -> StoredAnswer | None:
-        """Return the answer under `key`, now the most recently used; None when absent or expired."""
-        answer = self._entries.get(key)
-        if answer is None:
+        """Return the answer under `key`; None when absent or expired."""
+        slot = self._main.get(key) or self._window.get(key)
+        if slot is None:
             self._misses += 1
             return None
+        answer = slot.answer
         if answer.expires_at <= self._clock():
             self.delete(key)
             self._expired += 1
             self._misses += 1
             return None
-        self._entries.move_to_end(key)
+        slot.hits += 1
         self._hits += 1
         return answer
 
@@ -79,39 +91,66 @@ class MemoryStore:
 
         One that is too large, or has expired, is not; what it would have replaced is gone all the same.
         """
-        self.delete(key)
+        older = self._take(key)
+        known = older is not None or self._left.remove(key)
         size = entry_bytes(key, answer)
         if size > self._max_bytes or self._max_entries < 1 or answer.expires_at <= self._clock():
             self._refused += 1
             return False
-        self._entries[key] = answer
+        slot = _Slot(answer, size)
         self._bytes += size
+        if known:
+            slot.hits = max(older.hits, 1) if older is not None else 1  # it has been asked for before
+            self._main[key] = slot
+        else:
+            self._window[key] = slot
+            self._window_bytes += size
         self._make_room()
         return True
 
     def delete(self, key: bytes) -> bool:
         """Forget the answer under `key`; return whether there was one."""
-        answer = self._entries.pop(key, None)
-        if answer is None:
-            return False
-        self._bytes -= entry_bytes(key, answer)
-        return True
+        return self._take(key) is not None
 
     def clear(self) -> None:
         """Forget every answer."""
-        self._entries.clear()
-        self._bytes = 0
+        self._window.clear()
+        self._main.clear()
+        self._left = _Left()
+        self._bytes = self._window_bytes = 0
 
     def resize(self, max_entries: int, max_bytes: int) -> None:
-        """Take new bounds; what no longer fits goes, least recently used first."""
+        """Take new bounds; what no longer fits goes."""
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._make_room()
 
+    def items(self) -> Iterator[tuple[bytes, StoredAnswer]]:
+        """Yield what there is now, what was a hit most often first. To look at: it counts as no hit."""
+        now = self._clock()
+        slots = sorted(
+            (*self._main.items(), *self._window.items()), key=lambda item: item[1].hits, reverse=True
+        )
+        return ((key, slot.answer) for key, slot in slots if slot.answer.expires_at > now)
+
+    def sweep(self, is_void: Callable[[bytes, StoredAnswer], bool]) -> int:
+        """Forget every answer that `is_void`, and what has expired; return how many were void."""
+        now = self._clock()
+        void = 0
+        for key, slot in (*self._main.items(), *self._window.items()):
+            if slot.answer.expires_at <= now:
+                self._expired += 1
+            elif is_void(key, slot.answer):
+                void += 1
+            else:
+                continue
+            self.delete(key)
+        return void
+
     def stats(self) -> MemoryStats:
         """Return the counts."""
         return MemoryStats(
-            len(self._entries),
+            len(self),
             self._bytes,
             self._hits,
             self._misses,
@@ -120,14 +159,80 @@ class MemoryStore:
             self._refused,
         )
 
+    def _take(self, key: bytes) -> _Slot | None:
+        slot = self._main.pop(key, None)
+        if slot is None:
+            slot = self._window.pop(key, None)
+            if slot is None:
+                return None
+            self._window_bytes -= slot.bytes
+        self._bytes -= slot.bytes
+        return slot
+
     def _make_room(self) -> None:
-        while self._entries and (len(self._entries) > self._max_entries or self._bytes > self._max_bytes):
-            key, answer = self._entries.popitem(last=False)
-            self._bytes -= entry_bytes(key, answer)
-            self._evicted += 1
+        while len(self) > self._max_entries or self._bytes > self._max_bytes:
+            # Each turn forgets one, or takes one out of the window, or uses up an answer's other turn.
+            if self._window_is_full() or not self._main:
+                self._leave_window()
+            else:
+                self._leave_main()
+
+    def _window_is_full(self) -> bool:
+        return len(self._window) > 1 and (
+            len(self._window) * WINDOW_PARTS > self._max_entries
+            or self._window_bytes * WINDOW_PARTS > self._max_bytes
+        )
+
+    def _leave_window(self) -> None:
+        key, slot = self._window.popitem(last=False)
+        self._window_bytes -= slot.bytes
+        if slot.hits and self._window:
+            slot.seen = slot.hits
+            self._main[key] = slot
+            return
+        self._forget(slot)
+        self._left.add(key, len(self))
+
+    def _leave_main(self) -> None:
+        key, slot = self._main.popitem(last=False)
+        if slot.hits > slot.seen:
+            slot.seen = slot.hits
+            self._main[key] = slot
+        else:
+            self._forget(slot)
+
+    def _forget(self, slot: _Slot) -> None:
+        self._bytes -= slot.bytes
+        self._evicted += 1
+
+
+class _Left:
+    """Keys that have left the window, by their hashes, the oldest forgotten first."""
+
+    __slots__ = ("_hashes", "_order")
+
+    def __init__(self) -> None:
+        self._hashes: set[int] = set()
+        self._order: deque[int] = deque()
+
+    def add(self, key: bytes, at_most: int) -> None:
+        """Remember `key` and, of all, `at_most`."""
+        remembered = hash(key)
+        self._hashes.add(remembered)
+        self._order.append(remembered)
+        while len(self._order) > at_most:
+            self._hashes.discard(self._order.popleft())
+
+    def remove(self, key: bytes) -> bool:
+        """Forget `key`; return whether it was remembered."""
+        remembered = hash(key)
+        if remembered not in self._hashes:
+            return False
+        self._hashes.discard(remembered)
+        return True
 
 
 def entry_bytes(key: bytes, answer: StoredAnswer) -> int:
     """Return what one entry costs in memory, by measurement (within a quarter)."""
-    texts = len(answer.content_type) + len(answer.model) + len(answer.version)
+    texts = len(answer.content_type) + len(answer.model) + len(answer.version) + len(answer.partition)
     return len(key) + len(answer.body) + texts + ENTRY_OVERHEAD_BYTES

@@ -18,8 +18,9 @@ T = TypeVar("T")
 
 # A slow moment happens to anybody; so many in a row are the neighbour's own.
 LATE_IN_A_ROW: Final = 3
-# A deadline that this process itself noticed so late says nothing of the neighbour.
+# A deadline that this process itself noticed so late says little of the neighbour: so many say as much.
 BUSY_S: Final = 0.005
+LATE_WHEN_BUSY: Final = 12
 # What a new connection may take.
 CONNECT_WITHIN_S: Final = 0.25
 
@@ -103,7 +104,7 @@ class Neighbour:
             clock, log, f"{name} does not answer; the cache goes on without it", f"{name} is back"
         )
         self._turns = asyncio.Semaphore(at_once)
-        self._late = 0
+        self._late = 0.0
         self._probing: asyncio.Task[None] | None = None
 
     @property
@@ -135,15 +136,15 @@ class Neighbour:
                 begun = now()
                 answer = await call()
         except TimeoutError as error:
-            # Neither this process's own slowness nor a turn that came late says anything of the neighbour.
-            if now() - deadline < BUSY_S and deadline - begun > within_s / 2:
-                self._was_late(error)
+            # A turn that came late says nothing of the neighbour.
+            if deadline - begun > within_s / 2:
+                self._was_late(error, busy=now() - deadline > BUSY_S)
             raise Away from error
         except Exception as error:
             # Whatever the client makes of a broken server: nobody's request fails by it.
             self._breaker.failed(error)
             raise Away from error
-        self._late = 0
+        self._late = 0.0
         return answer
 
     async def close(self) -> None:
@@ -152,10 +153,10 @@ class Neighbour:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
 
-    def _was_late(self, error: TimeoutError) -> None:
-        self._late += 1
-        if self._late >= LATE_IN_A_ROW:
-            self._late = 0
+    def _was_late(self, error: TimeoutError, *, busy: bool) -> None:
+        self._late += 1 / (LATE_WHEN_BUSY if busy else LATE_IN_A_ROW)
+        if self._late > 0.99:
+            self._late = 0.0
             self._breaker.failed(error)
 
     async def _try(self) -> None:

@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from ext_proc.stores.neighbour import LATE_IN_A_ROW, Away, Neighbour, kind_of
+from ext_proc.stores.neighbour import LATE_IN_A_ROW, LATE_WHEN_BUSY, Away, Neighbour, kind_of
 
 
 @dataclass
@@ -91,30 +91,32 @@ async def test_some_late_answers_in_a_row_count_as_a_failure(it: Scripted) -> No
     it.takes_s = 0.0
     assert await it.asked() == "here"
     it.takes_s = 0.05
-    for _ in range(LATE_IN_A_ROW):
-        assert not it.neighbour.is_away()
+    count = 0
+    while not it.neighbour.is_away():
         assert await it.asked() == "away"
-    assert it.neighbour.is_away()
+        count += 1
+    assert LATE_IN_A_ROW <= count <= LATE_WHEN_BUSY
 
 
-async def test_a_busy_process_does_not_blame_the_neighbour(it: Scripted) -> None:
-    """Whose answer may have been there all along."""
+async def test_a_busy_process_is_slow_to_blame_the_neighbour(it: Scripted) -> None:
+    """Whose answer may have been there all along; but not for ever."""
 
     async def busy() -> str:
         time.sleep(0.03)  # noqa: ASYNC251 - a loop that is held up is what is tested
         await asyncio.sleep(0.01)
         return "here"
 
-    for _ in range(LATE_IN_A_ROW):
+    for _ in range(LATE_WHEN_BUSY):
+        assert not it.neighbour.is_away()
         with pytest.raises(Away):
             await it.neighbour.ask(busy)
-    assert not it.neighbour.is_away()
+    assert it.neighbour.is_away()
 
 
 async def test_calls_wait_for_their_turn_within_their_deadline(it: Scripted) -> None:
     """Those whose turn comes late are none of the neighbour's fault."""
     it.takes_s = 0.007
-    assert sorted(await asyncio.gather(*(it.asked() for _ in range(12)))) == ["away"] * 10 + ["here"] * 2
+    assert (await asyncio.gather(*(it.asked() for _ in range(12)))).count("away") >= 10
     assert not it.neighbour.is_away()
 
 
