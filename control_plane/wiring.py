@@ -35,6 +35,7 @@ from control_plane.halting import Halting
 from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
 from control_plane.push.policy import Policy
+from control_plane.push.questions import Questions
 from control_plane.push.server import PushServer
 from control_plane.registry.registry import Registry
 from control_plane.registry.values import Head
@@ -128,6 +129,7 @@ async def _listen_and_serve(
     log: FilteringBoundLogger,
     series: Iterable[Collector],
 ) -> None:
+    questions = Questions(fleet, lambda: secrets.randbits(64))
     parts = Parts(
         registry,
         fleet,
@@ -135,6 +137,7 @@ async def _listen_and_serve(
         Sessions(time.monotonic, secrets.token_bytes),
         Surroundings(_now, secrets.token_bytes),
         log,
+        questions,
         series=series,
     )
     app = create_application(
@@ -146,6 +149,7 @@ async def _listen_and_serve(
         log,
         tls=settings.push_tls,
         admission=Admission(gate.may_join, log),
+        questions=questions,
     )
     servers = [(_http_server(app), settings.api_port)]
     if settings.metrics_port is not None:

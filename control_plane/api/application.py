@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 from control_plane.api import door, login
 from control_plane.api.apply import add_apply_route
 from control_plane.api.bodies import Bodies
+from control_plane.api.cache import add_cache_routes
 from control_plane.api.documents import add_document_routes
 from control_plane.api.front import Front
 from control_plane.api.guard import GuardedRoute, RecordRefusal
@@ -22,7 +23,7 @@ from control_plane.api.mesh import add_mesh_routes
 from control_plane.api.metrics import ApiMetrics
 from control_plane.api.openapi import describer
 from control_plane.api.overview import add_overview
-from control_plane.api.ports import Fleet, Registry, Surroundings
+from control_plane.api.ports import Caches, Fleet, Registry, Surroundings
 from control_plane.api.probes import add_probe_routes
 from control_plane.api.problems import add_problem_handlers
 from control_plane.api.reference import add_reference_routes
@@ -49,6 +50,7 @@ class Parts:
         sessions: the browsers that are logged in.
         surroundings: time of day and randomness.
         log: where wrong tokens are told, and refusals that the audit cannot take.
+        caches: what the sidecars keep.
         series: metrics of others that `/metrics` shows too.
         clock: a monotonic clock, in seconds.
     """
@@ -59,6 +61,7 @@ class Parts:
     sessions: Sessions
     surroundings: Surroundings
     log: FilteringBoundLogger
+    caches: Caches
     series: Iterable[Collector] = ()
     clock: Callable[[], float] = time.perf_counter
 
@@ -85,6 +88,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_document_routes(app, parts.registry, bodies)
     add_revision_routes(app, parts.registry)
     add_mesh_routes(app, parts.registry, parts.fleet)
+    add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)
     add_token_routes(app, parts.registry, bodies, parts.surroundings)
     add_secret_routes(app, parts.registry, bodies)
     add_overview(app, parts.registry, parts.fleet)

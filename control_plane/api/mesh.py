@@ -20,6 +20,8 @@ from control_plane.resources.explain import explain
 _KEPT_BACK: Final = frozenset({"consumer_keys", "key_salt"})
 # Counters and histograms of thousands of sidecars are tens of megabytes.
 _STATISTICS: Final = frozenset({"epoch", "versions"})
+# `/api/v1/cache` tells it.
+_ELSEWHERE: Final = frozenset({"cache"})
 
 Statistics = Annotated[bool, Query(description="With what each counted for each version of each Model.")]
 Workload = Annotated[str, Query(max_length=253, description="The workload's name.")]
@@ -36,7 +38,7 @@ class MeshRoutes:
 
     async def sidecars(self, statistics: Statistics = False) -> Response:
         """Answer every sidecar and what it serves."""
-        leave_out = frozenset[str]() if statistics else _STATISTICS
+        leave_out = _ELSEWHERE if statistics else _ELSEWHERE | _STATISTICS
         items = [fields_of(sidecar, leave_out) for sidecar in self.fleet.sidecars()]
         return Response(to_json({"items": items}), media_type=JSON)
 

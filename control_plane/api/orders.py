@@ -1,10 +1,10 @@
-"""The small JSON bodies: what is asked for when a key, a token or a secret is made."""
+"""The small JSON bodies: what is asked for when a key, a token or a secret is made, or answers are purged."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,7 +13,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
     StringConstraints,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 
@@ -68,6 +70,18 @@ SecretKey = Annotated[str, StringConstraints(pattern=f"^{SECRET_NAME}$")]
 SecretValue = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECRET_VALUE_LENGTH)]
 
 
+def _shown(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must be of printable characters")
+    return value
+
+
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=253)]
+ShownText = Annotated[str, StringConstraints(min_length=1, max_length=1024), AfterValidator(_shown)]
+KEY_PREFIX: Final = r"^[0-9a-fA-F]{1,64}$"
+KEY: Final = r"^[0-9a-fA-F]{64}$"
+
+
 class Order(BaseModel):
     """Base of all of them."""
 
@@ -105,6 +119,30 @@ class SecretOrder(Order):
     """A secret's values, in place of all that it had."""
 
     values: Annotated[dict[SecretKey, SecretValue], Field(min_length=1, max_length=MAX_SECRET_KEYS)]
+
+
+class PurgeOrder(Order):
+    """Which cached answers are void: those that meet every condition, or `all`."""
+
+    model: ModelName | None = None
+    version: ModelName | None = None
+    tenant: ShownText | None = None
+    key_prefix: Annotated[str, StringConstraints(pattern=KEY_PREFIX), AfterValidator(_shown)] | None = None
+    key: Annotated[str, StringConstraints(pattern=KEY), AfterValidator(_shown)] | None = None
+    all: StrictBool = False
+
+    @model_validator(mode="after")
+    def _conditions(self) -> Self:
+        given = (self.model, self.version, self.tenant, self.key_prefix, self.key)
+        if self.key is not None and self.key_prefix is not None:
+            raise ValueError("key and keyPrefix do not go together")
+        if self.all and any(one is not None for one in given):
+            raise ValueError("all does not go with conditions; leave either out")
+        if not self.all and all(one is None for one in given):
+            raise ValueError('names nothing; to purge every answer send {"all": true}')
+        if self.version is not None and self.model is None:
+            raise ValueError("version needs its model")
+        return self
 
 
 def in_future(at: datetime | None, now: datetime) -> bool:

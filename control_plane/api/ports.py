@@ -15,6 +15,7 @@ from control_plane.registry.values import (
     DocumentChange,
     Head,
     MintedKey,
+    Purged,
     Put,
     Revision,
     SecretName,
@@ -22,6 +23,7 @@ from control_plane.registry.values import (
     TokenRow,
 )
 from control_plane.resources.loading import RawDocument
+from ext_proc.contract.cache import CacheEntry, CacheQuestion, CacheStatistics
 
 
 class DocumentBook(Protocol):
@@ -116,7 +118,31 @@ class SecretBook(Protocol):
         """End a token."""
 
 
-class Registry(DocumentBook, SecretBook, Protocol):
+class PurgeBook(Protocol):
+    """The purges of cached answers."""
+
+    @property
+    def head(self) -> Head:
+        """The newest revision."""
+
+    async def purge(
+        self,
+        actor: Actor,
+        *,
+        tenant: str | None = None,
+        model: str | None = None,
+        version: str | None = None,
+        key_prefix: str | None = None,
+    ) -> Purged:
+        """Void what meets every condition."""
+
+    async def record(
+        self, actor: Actor, action: str, target: str, *, outcome: str = "ok", detail: str = ""
+    ) -> None:
+        """Write one audit row."""
+
+
+class Registry(DocumentBook, SecretBook, PurgeBook, Protocol):
     """All of it, as the wiring hands it over."""
 
 
@@ -155,12 +181,54 @@ class Sidecar(Protocol):
     def nack(self) -> str | None:
         """Why it refused what it was pushed last, or None."""
 
+    @property
+    def cache(self) -> CacheStatistics:
+        """What its cache did, and holds now."""
+
 
 class Fleet(Protocol):
     """The sidecars that follow the policy."""
 
     def sidecars(self) -> Sequence[Sidecar]:
         """Return every sidecar that is known, connected or not long gone."""
+
+
+class Kept(Protocol):
+    """One cached answer and who keeps it."""
+
+    @property
+    def entry(self) -> CacheEntry:
+        """The answer."""
+
+    @property
+    def sidecars(self) -> Sequence[str]:
+        """The sidecars that keep it."""
+
+
+class Gathered(Protocol):
+    """What sidecars answered."""
+
+    @property
+    def answers(self) -> Sequence[Kept]:
+        """Cached answers, sorted by key."""
+
+    @property
+    def more(self) -> bool:
+        """Whether there are others behind the last one."""
+
+    @property
+    def unanswered(self) -> Sequence[str]:
+        """The sidecars of which answers are missing."""
+
+
+class Caches(Protocol):
+    """The caches of the connected sidecars. Both wait a bounded time for their answers."""
+
+    async def ask(self, question: CacheQuestion) -> Gathered:
+        """Return what they keep of it."""
+
+    async def read(self, key: str) -> Gathered:
+        """Return one answer with its body, or none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from control_plane.api.orders import (
     DURATION_PATTERN,
     KeyOrder,
     Order,
+    PurgeOrder,
     RotationOrder,
     SecretOrder,
     TokenOrder,
@@ -30,6 +31,8 @@ _REF: Final = "#/components/schemas/{model}"
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer"}
 _TRUTH: Final = {"type": "boolean"}
+_AMOUNT: Final = {"type": "number"}
+_SHARE: Final = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 _TIME: Final = {"type": "string", "format": "date-time"}
 _MAYBE_TIME: Final = {"type": ["string", "null"], "format": "date-time"}
 _MAYBE_TEXT: Final = {"type": ["string", "null"]}
@@ -78,6 +81,7 @@ def component_schemas() -> dict[str, Any]:
         RotationOrder,
         TokenOrder,
         SecretOrder,
+        PurgeOrder,
     ]
     _, found = models_json_schema(
         [(spec, "validation") for spec in specs], ref_template=_REF, schema_generator=_Written
@@ -185,6 +189,45 @@ _KEY: Final = {
     "expiresAt": _MAYBE_TIME,
     "revokedAt": _MAYBE_TIME,
 }
+_CACHE_TIER: Final = _object(
+    {
+        "tier": _TEXT,
+        "hits": _NUMBER,
+        "misses": _NUMBER,
+        "hitRatio": _SHARE,
+        "entries": _NUMBER,
+        "bytes": _NUMBER,
+    }
+)
+_CACHE_STATISTICS: Final = {
+    "hits": _NUMBER,
+    "misses": _NUMBER,
+    "hitRatio": _SHARE,
+    "tiers": {"type": "array", "items": _CACHE_TIER},
+    "saved": _object(
+        {"promptTokens": _NUMBER, "completionTokens": _NUMBER, "cost": _AMOUNT, "seconds": _AMOUNT}
+    ),
+    "hitAges": {
+        "type": "array",
+        "items": _object({"upToSeconds": {"type": ["number", "null"]}, "hits": _NUMBER}),
+    },
+    "semantic": _object(
+        dict.fromkeys(("served", "explored", "vetoed", "wouldServe", "wouldBeWrong"), _NUMBER)
+    ),
+}
+_CACHE_ENTRY: Final = {
+    "key": _TEXT,
+    "tier": _TEXT,
+    "model": _TEXT,
+    "version": _TEXT,
+    "tenant": _TEXT,
+    "ageSeconds": _AMOUNT,
+    "expiresInSeconds": _AMOUNT,
+    "stale": _TRUTH,
+    "bytes": _NUMBER,
+    "hits": _NUMBER,
+    "sidecars": _TEXTS,
+}
 _ANSWERS: Final[dict[str, Any]] = {
     "Problem": _object(
         {
@@ -227,6 +270,40 @@ _ANSWERS: Final[dict[str, Any]] = {
     "TokenList": _list(_object(_TOKEN)),
     "SecretList": _list(_object({"name": _TEXT, "keys": _TEXTS, "changedAt": _TIME})),
     "Rotated": _object({"rotated": _NUMBER}),
+    "CacheReport": _object(
+        {
+            "scope": _TEXT,
+            "total": _object(_CACHE_STATISTICS),
+            "sidecars": {
+                "type": "array",
+                "items": _object(
+                    {"sidecar": _TEXT, "workload": _TEXT, "connected": _TRUTH, **_CACHE_STATISTICS}
+                ),
+            },
+        }
+    ),
+    "CacheEntryList": _object(
+        {
+            "scope": _TEXT,
+            "items": {"type": "array", "items": _object(_CACHE_ENTRY)},
+            "unanswered": _TEXTS,
+            "next": {**_TEXT, "description": "Send it as `after`."},
+        },
+        optional=("next",),
+    ),
+    "CacheEntry": _object(
+        {**_CACHE_ENTRY, "contentType": _TEXT, "body": {"description": "The answer; null when too large."}}
+    ),
+    "Purged": _object(
+        {
+            "revision": _NUMBER,
+            "at": _TIME,
+            "tenant": _MAYBE_TEXT,
+            "model": _MAYBE_TEXT,
+            "version": _MAYBE_TEXT,
+            "keyPrefix": _MAYBE_TEXT,
+        }
+    ),
     "Health": _object({"status": _TEXT}),
     "Readiness": _object(
         {"status": _TEXT, "sidecars": _NUMBER, "database": _TEXT, "reason": _TEXT}, optional=("reason",)

@@ -38,13 +38,15 @@ SCOPES: Final = (
     "revisions:write",
     "audit:read",
     "sidecars:read",
+    "cache:read",
+    "cache:write",
     "metrics:read",
     "secrets:read",
     "secrets:write",
     "tokens:read",
     "tokens:write",
 )
-"""Every scope there is. `X:write` includes `X:read`; `revisions:write` is rolling back."""
+"""Every scope there is. `X:write` includes `X:read`; of revisions it is rolling back, of the cache purges."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from control_plane.cli.amounts import grouped, number, share, size, span
 from control_plane.cli.changes import short, written
 
 SHOWN: Final = 3
@@ -64,17 +65,13 @@ def _credentials(item: Item) -> str:
 def _versions(item: Item) -> str:
     versions = _value(item, "spec.versions")
     known = [one for one in versions if isinstance(one, Mapping)] if isinstance(versions, list) else []
-    weights = [_number(one.get("weight", 100)) for one in known]
+    weights = [number(one.get("weight", 100)) for one in known]
     total = sum(weights) or 1.0
     words = []
     for one, weight in zip(known, weights, strict=True):
         share = f" {100 * weight / total:.3g}%" if len(known) > 1 else ""
         words.append(f"{one.get('name')}{share} → {one.get('backend')}")
     return ", ".join(words)
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _target(item: Item) -> str:
@@ -133,6 +130,20 @@ def _audited(item: Item) -> str:
 
 def _outcome(item: Item) -> str:
     return ": ".join(part for part in (_text(item.get("outcome")), _text(item.get("detail"))) if part)
+
+
+def _kept(name: str, written_as: Callable[[Any], str]) -> Callable[[Item], str]:
+    return lambda item: written_as(item[name]) if item.get(name) else ""
+
+
+def _saved_tokens(item: Item) -> str:
+    names = ("saved.promptTokens", "saved.completionTokens")
+    return grouped(sum(number(_value(item, name)) for name in names))
+
+
+def _saved_cost(item: Item) -> str:
+    cost = number(_value(item, "saved.cost"))
+    return f"{cost:,.4f}" if cost else ""
 
 
 def _when(name: str) -> Callable[[Item], str]:
@@ -219,10 +230,37 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         ("REVOKED", _when("revokedAt")),
     ),
     "secrets": (("NAME", at("name")), ("KEYS", at("keys")), ("CHANGED", _when("changedAt"))),
+    "tiers of caches": (
+        ("TIER", at("tier")),
+        ("HITS", lambda item: grouped(item.get("hits"))),
+        ("RATIO", lambda item: share(item.get("hitRatio"))),
+        ("ENTRIES", _kept("entries", grouped)),
+        ("SIZE", _kept("bytes", size)),
+    ),
+    "caches": (
+        ("SIDECAR", at("sidecar")),
+        ("WORKLOAD", at("workload")),
+        ("STATE", lambda item: "connected" if item.get("connected") else "disconnected"),
+        ("HITS", lambda item: grouped(item.get("hits"))),
+        ("MISSES", lambda item: grouped(item.get("misses"))),
+        ("RATIO", lambda item: share(item.get("hitRatio"))),
+        ("SAVED TOKENS", _saved_tokens),
+        ("SAVED COST", _saved_cost),
+    ),
+    "answers": (
+        ("KEY", at("key")),
+        ("MODEL", at("model")),
+        ("VERSION", at("version")),
+        ("TENANT", at("tenant")),
+        ("AGE", lambda item: span(item.get("ageSeconds"))),
+        ("ENDS IN", lambda item: span(item.get("expiresInSeconds"))),
+        ("SIZE", lambda item: size(item.get("bytes"))),
+        ("HITS", lambda item: grouped(item.get("hits"))),
+    ),
     "fields": (
         ("FIELD", at("field")),
         ("VALUE", lambda item: "" if item.get("value") is None else written(item["value"])),
         ("SET BY", at("policy")),
     ),
 }
-"""By the list's name; `keys` and `fields` are those of one Consumer and of an explanation."""
+"""By the list's name; `keys` are of one Consumer, `fields` of an explanation, the rest of the cache."""

@@ -27,9 +27,9 @@ class Entry:
     commands: Mapping[str, Entry] = field(default_factory=dict)
 
 
-def _group(summary: str, example: str, **commands: Entry) -> Entry:
+def _group(summary: str, example: str, panel: str = ACCESS, **commands: Entry) -> Entry:
     below = {name: replace(entry, panel="Commands") for name, entry in commands.items()}
-    return Entry("", summary, example, ACCESS, commands=below)
+    return Entry("", summary, example, panel, commands=below)
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
@@ -128,5 +128,22 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         list=Entry("secret:list_secrets", "List names and keys.", "outrigger secret list"),
         delete=Entry("secret:delete", "Delete a secret.", "outrigger secret delete openai"),
         rotate=Entry("secret:rotate", "Encrypt all of it anew.", "outrigger secret rotate"),
+    ),
+    "cache": _group(
+        "See and purge cached answers.",
+        "outrigger cache stats",
+        POLICY,
+        stats=Entry("cache:stats", "Show what hits saved.", "outrigger cache stats"),
+        get=Entry("cache:get", "Show one cached answer.", "outrigger cache get 9f2c01"),
+        purge=Entry(
+            "cache:purge",
+            "Make cached answers void.",
+            "outrigger cache purge --model gpt-4o-mini --tenant team-a",
+        ),
+        export=Entry(
+            "cache:export",
+            "List every cached answer.",
+            "outrigger cache export -o json | jq -r .tenant | sort | uniq -c",
+        ),
     ),
 }

@@ -23,6 +23,7 @@ UNFOLDED: Final = 100_000
 WHOLE: Final = frozenset({"AT", "CHANGED", "CREATED", "EXPIRES", "FROM", "REVOKED", "REVISION"})
 STYLES: Final = {
     "in force": "green",
+    "connected": "green",
     "accepted": "green",
     "waiting": "yellow",
     "disconnected": "dim",

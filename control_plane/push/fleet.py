@@ -7,7 +7,7 @@ the one before, sidecars that connect meanwhile included. Belongs to one event l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -191,9 +191,24 @@ class Fleet:
                 self._advance()
 
     def next_message(self, sidecar: Sidecar) -> bytes | None:
-        """Return what `sidecar` is to be sent now, and count it as sent; None when it is up to date."""
+        """Return what `sidecar` is to be sent now, and count it as sent; None when there is nothing."""
         parcel = self._due(sidecar)
-        return sidecar.send(parcel) if parcel is not None else None
+        if parcel is not None:
+            return sidecar.send(parcel)
+        return sidecar.questions.popleft() if sidecar.questions else None
+
+    def answering(self) -> frozenset[str]:
+        """Return the sidecars that understand questions and are connected."""
+        return frozenset(
+            name for name, sidecar in self._sidecars.items() if sidecar.connected and sidecar.identity.answers
+        )
+
+    def ask(self, names: Iterable[str], message: bytes) -> None:
+        """Have each of these sidecars sent a message that asks it something."""
+        for name in names:
+            sidecar = self._sidecars[name]
+            sidecar.questions.append(message)
+            sidecar.wake()
 
     def acknowledge(self, sidecar: Sidecar, version: str) -> None:
         """Take in that `version` is in force at `sidecar`."""
@@ -277,6 +292,7 @@ class Fleet:
             envoy_version=told.envoy_version,
             epoch=told.epoch,
             versions=told.versions,
+            cache=told.cache,
         )
 
     def _forget(self, now_s: float) -> None:

@@ -47,6 +47,7 @@ def identity_of(report: push_pb2.Report) -> Identity:
         labels={key[:MAX_NAME]: value[:MAX_NAME] for key, value in sorted(hello.labels.items())[:MAX_LABELS]},
         unpacks=push_pb2.ZLIB in hello.accepts,
         keeps=hello.keeps,
+        answers=hello.answers,
     )
 
 

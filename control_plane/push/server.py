@@ -19,9 +19,11 @@ from structlog.typing import FilteringBoundLogger
 from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, bearer
 from control_plane.push.fleet import Fleet
 from control_plane.push.listening import PushAddressError, PushTls, add_port
+from control_plane.push.questions import Questions
 from control_plane.push.reports import MalformedReportError, envoy_of, identity_of, statistics_of
 from control_plane.push.sidecars import Sidecar
 from ext_proc.contract import push_pb2
+from ext_proc.contract.cache_wire import statistics_of as statistics_of_cache
 
 __all__ = ["PushAddressError", "PushServer", "PushService"]
 
@@ -66,10 +68,18 @@ class PushService:
         fleet: decides.
         admission: says who may join; None lets everybody in.
         log: where connections are told.
+        questions: gets the answers.
     """
 
-    def __init__(self, fleet: Fleet, admission: Admission | None, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        admission: Admission | None,
+        log: FilteringBoundLogger,
+        questions: Questions | None = None,
+    ) -> None:
         self._fleet = fleet
+        self._questions = questions
         self._admission = admission
         self._log = log
 
@@ -165,6 +175,12 @@ class PushService:
         elif kind == "statistics":
             epoch, versions = report.statistics.epoch[:MAX_REASON], statistics_of(report.statistics)
             self._fleet.told(sidecar, replace(sidecar.told, epoch=epoch, versions=versions))
+        elif kind == "cache_statistics":
+            self._fleet.told(
+                sidecar, replace(sidecar.told, cache=statistics_of_cache(report.cache_statistics))
+            )
+        elif kind == "cache_answer" and self._questions is not None:
+            self._questions.answered(sidecar.identity.sidecar, report.cache_answer)
 
 
 class PushServer:
@@ -176,6 +192,7 @@ class PushServer:
         log: where connections are told.
         tls: secures TCP; None leaves it in clear.
         admission: says who may join over TCP; None lets everybody in. A Unix socket is guarded by its folder.
+        questions: gets the answers to what is asked.
     """
 
     def __init__(
@@ -186,13 +203,14 @@ class PushServer:
         *,
         tls: PushTls | None = None,
         admission: Admission | None = None,
+        questions: Questions | None = None,
     ) -> None:
         self._address = address
         self._log = log
         self._tls = tls
         self._admission = None if address.startswith("unix:") else admission
         self._watching: asyncio.Task[None] | None = None
-        service = PushService(fleet, self._admission, log)
+        service = PushService(fleet, self._admission, log, questions)
         # Without serialisers: bytes in, bytes out.
         handler = grpc.stream_stream_rpc_method_handler(service.connect)
         self._server = grpc.aio.server(options=OPTIONS)

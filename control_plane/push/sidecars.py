@@ -6,6 +6,7 @@ was sent is what is compared with what it is to hold, so that nothing is sent tw
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,17 +14,21 @@ from typing import Final
 
 from control_plane.push.parcels import Parcel
 from control_plane.push.views import EnvoyState, VersionStatistics
+from ext_proc.contract.cache import CacheStatistics
 from ext_proc.contract.snapshot import content_digest
 
 REMEMBERED_VERSIONS: Final = 8
 REMEMBERED_REFUSALS: Final = 16
+# Of a sidecar that reads no more, the oldest are forgotten: nobody waits for their answers any longer.
+WAITING_QUESTIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What a sidecar says about itself when it connects.
 
-    `unpacks`: it reads zlib. `keeps`: what it holds need not be sent again.
+    `unpacks`: it reads zlib. `keeps`: what it holds need not be sent again. `answers`: it understands
+    questions.
     """
 
     sidecar: str
@@ -33,6 +38,7 @@ class Identity:
     labels: Mapping[str, str] = field(default_factory=dict)
     unpacks: bool = False
     keeps: bool = False
+    answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,7 @@ class Told:
     envoy_version: str = ""
     epoch: str = ""
     versions: tuple[VersionStatistics, ...] = ()
+    cache: CacheStatistics = field(default_factory=CacheStatistics)
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +83,7 @@ class Sidecar:
         refusals: by content, never sent to this sidecar again.
         answered_s: when it last answered, on the fleet's clock.
         gone_s: when it left, on the same clock.
+        questions: messages that ask it something, not sent yet.
     """
 
     identity: Identity
@@ -91,6 +99,7 @@ class Sidecar:
     answered_s: float = 0.0
     gone_s: float = 0.0
     told: Told = Told()
+    questions: deque[bytes] = field(default_factory=lambda: deque(maxlen=WAITING_QUESTIONS))
     _sent: dict[str, Sent] = field(default_factory=dict)
 
     def due(self, parcel: Parcel) -> bool:

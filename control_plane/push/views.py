@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from ext_proc.contract.cache import CacheEntry, CacheStatistics
+
 
 class EnvoyState(StrEnum):
     """How a sidecar's Envoy is, as its agent says."""
@@ -59,6 +61,7 @@ class SidecarView:
         envoy_version: the version of its Envoy, or "".
         epoch: when this changes, `versions` began anew.
         versions: how each version of each Model does there.
+        cache: what its cache did since its agent began, and holds now.
     """
 
     id: str
@@ -76,3 +79,24 @@ class SidecarView:
     envoy_version: str = ""
     epoch: str = ""
     versions: tuple[VersionStatistics, ...] = ()
+    cache: CacheStatistics = field(default_factory=CacheStatistics)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """One cached answer, and the sidecars that keep it."""
+
+    entry: CacheEntry
+    sidecars: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Cached answers, sorted by key; `more`: there are others behind the last one.
+
+    `unanswered` names the connected sidecars of which some or all answers are missing.
+    """
+
+    answers: tuple[KeptAnswer, ...] = ()
+    more: bool = False
+    unanswered: tuple[str, ...] = ()

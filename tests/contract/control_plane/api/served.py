@@ -27,6 +27,7 @@ from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
 from control_plane.auth.tokens import new_token
 from control_plane.push.fleet import Fleet
+from control_plane.push.questions import Questions
 from control_plane.registry.registry import Registry
 from control_plane.registry.values import ITSELF
 from control_plane.secrets.fernet import FernetSealer
@@ -52,6 +53,7 @@ class Served:
     url: str
     registry: Registry
     fleet: Fleet
+    questions: Questions
     app: FastAPI
     data_dir: Path
 
@@ -99,7 +101,9 @@ async def serve(data_dir: Path, *, burst: int = 100, min_ready_sidecars: int = 0
         now=now,
     )
     sessions = Sessions(time.monotonic, secrets.token_bytes)
-    parts = Parts(registry, fleet, gate, sessions, Surroundings(now, secrets.token_bytes), log)
+    questions = Questions(fleet, lambda: secrets.randbits(64))
+    surroundings = Surroundings(now, secrets.token_bytes)
+    parts = Parts(registry, fleet, gate, sessions, surroundings, log, questions)
     app = create_application(parts, version="1.2.3", min_ready_sidecars=min_ready_sidecars)
     config = uvicorn.Config(app, log_config=None, access_log=False, proxy_headers=False, lifespan="off")
     server = QuietServer(config)
@@ -107,7 +111,8 @@ async def serve(data_dir: Path, *, burst: int = 100, min_ready_sidecars: int = 0
         listener.bind(("127.0.0.1", 0))
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", registry, fleet, app, data_dir)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield Served(url, registry, fleet, questions, app, data_dir)
         finally:
             server.should_exit = True
             await running

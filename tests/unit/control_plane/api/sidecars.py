@@ -1,6 +1,8 @@
 """Sidecars as plain values."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from ext_proc.contract.cache import CacheStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +17,4 @@ class Shown:
     in_force: bool = False
     serving: bool = False
     nack: str | None = None
+    cache: CacheStatistics = field(default_factory=CacheStatistics)
