@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +101,7 @@ class Batch:
 class Gathering:
     """Requests of one shape: those that wait for company, and how many are out."""
 
-    key: bytes
+    key: Hashable
     codec: Codec
     terms: Terms
     adaptation: Adaptation | None = None
@@ -124,14 +124,14 @@ class Batches:
     ) -> None:
         self._send = send
         self._clock = clock
-        self._gatherings: dict[bytes, Gathering] = {}
+        self._gatherings: dict[Hashable, Gathering] = {}
         self._calls: dict[asyncio.Task[None], Batch] = {}
 
     def __len__(self) -> int:
         return len(self._gatherings)
 
     def gathering(
-        self, key: bytes, codec: Codec, terms: Terms, adaptation: Adaptation | None = None
+        self, key: Hashable, codec: Codec, terms: Terms, adaptation: Adaptation | None = None
     ) -> Gathering:
         """Return the gathering of `key`, opened with these if there is none."""
         found = self._gatherings.get(key)
@@ -149,7 +149,7 @@ class Batches:
         gathering.calls += 1
         return True
 
-    def left(self, key: bytes) -> None:
+    def left(self, key: Hashable) -> None:
         """Take notice that a request which went at once has ended, by the key of its gathering."""
         gathering = self._gatherings[key]
         gathering.requests -= 1

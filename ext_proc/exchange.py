@@ -5,7 +5,7 @@ Knows neither gRPC nor protobuf: the transport turns Envoy's messages into these
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import lru_cache
@@ -145,7 +145,7 @@ class Exchange:
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
     # batch
-    gathering: bytes | None = None  # the key of the gathering that it left at once
+    gathering: Hashable | None = None  # the key of the gathering that it left at once
     # where it was sent, once it was
     forwarded: Forward | None = None
     # from the transport: tells Envoy to wait longer than it would

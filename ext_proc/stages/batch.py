@@ -7,8 +7,7 @@ Envoy sends the members on as they came.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,7 +35,7 @@ REMEMBERED: Final = 1024
 LARGE_BYTES: Final = 256 * 1024
 """A larger request gains nothing by company."""
 # Whoever sends these differently is not asking the same provider for the same thing.
-_ASKED_BY: Final = (*names.CREDENTIALS, "openai-organization", "openai-project", "openai-beta", "cookie")
+_ASKED_BY: Final = ("openai-organization", "openai-project", "openai-beta", "cookie")
 
 
 class BatchStage(PassingStage):
@@ -101,7 +100,7 @@ class BatchStage(PassingStage):
     def _adaptation(self, exchange: Exchange, policy: BatchPolicy, terms: Terms) -> Adaptation | None:
         if not policy.adaptive or exchange.backend is None:
             return None
-        place = (exchange.backend.name, exchange.parsed.model, exchange.parsed.operation, policy)
+        place = (exchange.backend.name, exchange.parsed.model, policy)
         found = self._adaptations.get(place)
         if found is None:
             if len(self._adaptations) >= REMEMBERED:
@@ -184,29 +183,25 @@ def _terms(exchange: Exchange, policy: BatchPolicy) -> Terms:
     return Terms(policy.send_below, max(max_inputs, 1), max_tokens, wait_ms / 1000)
 
 
-def _key(exchange: Exchange, parts: Parts) -> bytes:
+def _key(exchange: Exchange, parts: Parts) -> Hashable:
     """Return what requests that travel together have in common."""
-    policy, backend, version = exchange.policy.batch, exchange.backend, exchange.version
+    policy, backend, model, version = (
+        exchange.policy.batch,
+        exchange.backend,
+        exchange.model,
+        exchange.version,
+    )
     headers = exchange.head.headers
     own_key = () if exchange.consumer is not None else names.CREDENTIALS
-    said = [headers.get(name, "") for name in _ASKED_BY if name in own_key or name not in names.CREDENTIALS]
-    where = (
-        policy.mode,
-        backend.name if backend is not None else "",
-        backend.url if backend is not None else "",
-        version.upstream_model if version is not None else "",
-        exchange.model.name if exchange.model is not None else exchange.asked_model,
-        version.name if version is not None else "",
+    rest = {name: value for name, value in parts.rest.items() if name != "model"}
+    return (
+        policy,
+        (backend.name, backend.url) if backend is not None else None,
+        (model.name, version.name, version.upstream_model) if model and version else exchange.asked_model,
         exchange.head.path,
         exchange.head.query,
         # What one caller's question does to another's answer nobody can rule out.
         exchange.tenant if policy.mode == PACKED else "",
-        *said,
+        tuple(headers.get(name) for name in (*own_key, *_ASKED_BY)),
+        encode(rest, sort_keys=True),
     )
-    digest = hashlib.blake2b(digest_size=16)
-    for text in where:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(4, "big") + encoded)
-    rest = {name: value for name, value in parts.rest.items() if name != "model"}
-    digest.update(encode(rest, sort_keys=True))
-    return digest.digest()
