@@ -25,7 +25,7 @@ async def operations(admin: httpx.AsyncClient) -> list[tuple[str, str, dict[str,
     return [
         (
             method.upper(),
-            path.format(name="x", number=1, key_id="x", token_id="x"),
+            path.format(name="x", number=1, key_id="x", token_id="x", key="0" * 64),
             operation.get(NEED_KEY, {}),
         )
         for path, methods in described["paths"].items()

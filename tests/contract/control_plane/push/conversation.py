@@ -16,9 +16,9 @@ class Sidecar:
         stub = push_pb2_grpc.PolicyPushStub(channel)  # type: ignore[no-untyped-call]
         self._call = stub.Connect(metadata=metadata)
 
-    async def hello(self, name: str, workload: str = "web") -> None:
+    async def hello(self, name: str, workload: str = "web", *, answers: bool = False) -> None:
         """Say who is there."""
-        hello = push_pb2.Hello(subscriber_id=name, workload=workload)
+        hello = push_pb2.Hello(subscriber_id=name, workload=workload, answers=answers)
         await self._call.write(push_pb2.Report(hello=hello))
 
     async def receive(self) -> push_pb2.Snapshot:

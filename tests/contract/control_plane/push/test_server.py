@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import structlog
 
 from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
+from control_plane.push.questions import Questions
 from control_plane.push.server import PushServer
 from control_plane.push.views import EnvoyState, SidecarView
 from ext_proc.contract import push_pb2
+from ext_proc.contract.cache import CacheAnswer, CacheEntry, CacheQuestion
+from ext_proc.contract.cache_wire import answer_message
 from ext_proc.contract.snapshot import Backend, decode
 from tests.contract.control_plane.push.conversation import Sidecar
 from tests.unit.control_plane.push.scenes import policy
@@ -242,3 +246,30 @@ async def test_when_tokens_cannot_be_checked_nobody_comes_in_or_is_cut(
         assert await outside.code() is grpc.StatusCode.UNAVAILABLE
         await asyncio.sleep(0.15)  # several looks at the tokens in use
         assert view(fleet, "inside").connected
+
+
+async def test_a_question_goes_down_and_its_answer_comes_up(fleet: Fleet, tmp_path: Path) -> None:
+    """Beside snapshots, on the same stream; a sidecar that does not say that it understands is not asked."""
+    questions = Questions(fleet, itertools.count(1).__next__)
+    address = f"unix:{tmp_path / 'push.sock'}"
+    server = PushServer(fleet, address, structlog.get_logger(), questions=questions)
+    await server.start()
+    async with grpc.aio.insecure_channel(address) as channel:
+        old, new = Sidecar(channel), Sidecar(channel)
+        await old.hello("old")
+        await new.hello("new", answers=True)
+        for sidecar in (old, new):
+            await sidecar.ack((await sidecar.receive()).version)
+        await new.say(push_pb2.Report(cache_statistics=push_pb2.CacheStatistics(hits=3)))
+        await until(lambda: view(fleet, "new").cache.hits == 3)
+        asking = asyncio.create_task(questions.ask(CacheQuestion(key_prefix="a")))
+        asked = (await new.receive()).question
+        assert asked.key_prefix == "a"
+        answer = CacheAnswer((CacheEntry("ab", "memory", "m", "v", "t", 1.0, 2.0),))
+        await new.say(push_pb2.Report(cache_answer=answer_message(answer, asked.id)))
+        found = await asyncio.wait_for(asking, 5)
+        assert [(kept.entry.key, kept.sidecars) for kept in found.answers] == [("ab", ("new",))]
+        assert found.unanswered == ("old",)
+        fleet.publish(policy(2, "2"))
+        assert (await new.receive()).revision == 2
+    await server.stop()

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control_plane.push.policy import Policy
+from control_plane.push.sidecars import WAITING_QUESTIONS
+from ext_proc.contract import push_pb2
 from ext_proc.contract.snapshot import Snapshot, decode
 from tests.unit.control_plane.push.scenes import NOON, Actor, Scene, policy
 
@@ -490,3 +492,33 @@ def test_in_any_order_all_end_up_with_the_same_good_revision(happened: list[tupl
     assert not any(text.startswith("bad") for text in crowd.holds.values())
     assert len({crowd.holds[view.id] for view in views if view.id in crowd.holds}) <= 1
     assert all(view.in_force for view in views)
+
+
+def test_a_question_waits_behind_a_policy_that_is_due() -> None:
+    """It is sent once, to those that understand it and are connected."""
+    scene = Scene()
+    scene.publish(policy(1))
+    new, old = scene.actor("new", answers=True), scene.actor("old")
+    assert scene.fleet.answering() == {"new"}
+    scene.fleet.ask(["new"], push_pb2.Snapshot(question=push_pb2.CacheQuestion(id=7)).SerializeToString())
+    assert new.woken > old.woken
+    assert new.follow() == 1
+    asked = new.receive()
+    assert asked is not None
+    assert asked.question.id == 7
+    assert new.receive() is None
+    new.leave()
+    assert scene.fleet.answering() == frozenset()
+
+
+def test_questions_to_a_sidecar_that_reads_no_more_are_forgotten() -> None:
+    """The oldest first: nobody waits for their answers any longer."""
+    scene = Scene()
+    actor = scene.actor("slow", answers=True)
+    for number in range(2 * WAITING_QUESTIONS):
+        scene.fleet.ask(
+            ["slow"], push_pb2.Snapshot(question=push_pb2.CacheQuestion(id=number)).SerializeToString()
+        )
+    asked = [message.question.id for _ in range(WAITING_QUESTIONS) if (message := actor.receive())]
+    assert asked == list(range(WAITING_QUESTIONS, 2 * WAITING_QUESTIONS))
+    assert actor.receive() is None

@@ -28,6 +28,7 @@ def test_hello_says_who_is_there() -> None:
     report = hello(build="1", in_force="r1-a", labels={"z": "1"}, accepts=[push_pb2.ZLIB], keeps=True)
     assert identity_of(report) == Identity("a", "default", "1", "r1-a", {"z": "1"}, True, True)
     assert identity_of(hello(workload="shop")) == Identity("a", "shop")
+    assert identity_of(hello(answers=True)).answers
 
 
 @pytest.mark.parametrize(
