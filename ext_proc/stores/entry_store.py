@@ -90,7 +90,13 @@ class EntryStore(ABC):
         self._clocks = clocks
         self._write_within_s = write_within_s
         self._neighbour = Neighbour(
-            name, self._ping, within_s=read_within_s, at_once=reads_at_once, clock=self._now, log=log
+            self._ping,
+            within_s=read_within_s,
+            at_once=reads_at_once,
+            clock=self._now,
+            log=log,
+            opens=f"{name} does not answer; the cache goes on without it",
+            closes=f"{name} is back",
         )
         self._writes = ToldBreaker(
             self._now,

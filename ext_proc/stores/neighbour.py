@@ -80,29 +80,29 @@ class Neighbour:
     """Somebody outside the process. For one event loop.
 
     Args:
-        name: as the log calls it.
         probe: any call that shows that it answers.
         within_s: what a call may take, its turn included, unless told otherwise.
         at_once: how many calls are made at the same time; the others wait for their turn.
         clock: seconds, of any beginning.
         log: where trouble is told, once when it begins and once when it is over.
+        opens: what is said when it begins.
+        closes: what is said when it is over.
     """
 
     def __init__(
         self,
-        name: str,
         probe: Callable[[], Awaitable[object]],
         *,
         within_s: float,
         at_once: int,
         clock: Callable[[], float],
         log: FilteringBoundLogger,
+        opens: str,
+        closes: str,
     ) -> None:
         self._probe = probe
         self._within_s = within_s
-        self._breaker = ToldBreaker(
-            clock, log, f"{name} does not answer; the cache goes on without it", f"{name} is back"
-        )
+        self._breaker = ToldBreaker(clock, log, opens, closes)
         self._turns = asyncio.Semaphore(at_once)
         self._late = 0.0
         self._probing: asyncio.Task[None] | None = None

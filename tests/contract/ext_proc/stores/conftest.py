@@ -19,7 +19,8 @@ from ext_proc.stores.engines import engines_for
 from ext_proc.stores.entry_store import EntryStore
 from ext_proc.stores.redis import PREFIX, RedisStore, connect
 from tests.harness.postgres import PostgresMissingError, PostgresServer, postgres_server
-from tests.harness.redis import RedisMissingError, RedisServer, redis_server
+from tests.harness.processes import until
+from tests.harness.redis import RedisMissingError, RedisServer, find_server, redis_server
 
 KEY = bytes(range(32))
 OTHER = b"\xff" * 32
@@ -87,6 +88,21 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis Cluster of one node, which refuses what names keys of several slots."""
+    folder = tmp_path_factory.mktemp("cluster")
+    start = folder / "start"
+    start.write_text(f'#!/bin/sh\nexec {find_server()} "$@" --cluster-enabled yes\n')
+    start.chmod(0o700)
+    server = RedisServer(str(start), folder)
+    server.start()
+    server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+    until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"), 10, "the cluster is made")
+    yield server
+    server.kill()
 
 
 @pytest.fixture(scope="session")

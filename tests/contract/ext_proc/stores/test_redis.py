@@ -124,6 +124,18 @@ async def test_a_read_is_one_round_trip_about_one_key(redis: RedisServer, store:
     assert counts == {"get": 20, "set": 1}
 
 
+async def test_a_cluster_keeps_answers(redis_cluster: RedisServer) -> None:
+    """Its nodes refuse what names several slots."""
+    async with opened(redis_cluster.url) as store:
+        for number in range(20):
+            store.put(numbered(number), answer(b"%d" % number))
+        await written(store, 20)
+        for number in range(20):
+            found = await store.get(numbered(number))
+            assert found is not None
+            assert found.body == b"%d" % number
+
+
 async def test_a_key_of_another_type_is_no_answer(redis: RedisServer, store: EntryStore) -> None:
     """And no reason to leave Redis alone: anybody could do that."""
     redis.command("RPUSH", f"{PREFIX}{KEY.hex()}", "x")

@@ -26,7 +26,13 @@ class Scripted:
 
     def __post_init__(self) -> None:
         self.neighbour = Neighbour(
-            "it", self.probe, within_s=0.01, at_once=2, clock=lambda: self.now, log=structlog.get_logger()
+            self.probe,
+            within_s=0.01,
+            at_once=2,
+            clock=lambda: self.now,
+            log=structlog.get_logger(),
+            opens="it is away",
+            closes="it is back",
         )
 
     async def probe(self) -> None:
@@ -76,7 +82,7 @@ async def test_one_that_fails_is_left_alone_and_probed_in_the_background(it: Scr
         assert await it.asked() == "here"
     assert logged == [
         {
-            "event": "it does not answer; the cache goes on without it",
+            "event": "it is away",
             "error": "RuntimeError",
             "log_level": "warning",
         },
