@@ -140,7 +140,8 @@ def export(
 ) -> None:
     """List every cached answer that sidecars have in memory, without what was answered.
 
-    With -o json one object a line, for jq and the like. Sidecars that do not answer are named on stderr.
+    With -o json one object a line and whole keys, for jq and the like. Sidecars that do not answer are named
+    on stderr.
     """
     from control_plane.cli.columns import cells  # noqa: PLC0415 - keeps --help quick
     from control_plane.cli.printing import as_yaml, say, show, table, write  # noqa: PLC0415

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from control_plane.cli.amounts import grouped, number, share, size, span
-from control_plane.cli.columns import cells
+from control_plane.cli.columns import cells, moment
 from control_plane.cli.printing import table
 from control_plane.cli.text import printable
 
@@ -99,8 +99,10 @@ def purged_line(purged: Fields) -> str:
         ("key ", f"{prefix}…" if isinstance(prefix, str) and len(prefix) < 64 else prefix),
     )
     named = ", ".join(f"{name}{printable(str(value))}" for name, value in parts if value is not None)
-    what = f"answers of {named}" if named else "every answer"
-    return f"revision {purged.get('revision')}: {what} asked for until {purged.get('at')} purged"
+    what = f"every answer of {named}" if named else "every answer"
+    return (
+        f"revision {purged.get('revision')} voids {what} that was asked for until {moment(purged.get('at'))}"
+    )
 
 
 def _ages(total: Fields) -> str:

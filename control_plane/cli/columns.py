@@ -9,6 +9,7 @@ from control_plane.cli.amounts import grouped, number, share, size, span
 from control_plane.cli.changes import short, written
 
 SHOWN: Final = 3
+SHOWN_DIGITS: Final = 16
 
 Item = Mapping[str, Any]
 Column = tuple[str, Callable[[Item], str]]
@@ -248,12 +249,13 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         ("SAVED COST", _saved_cost),
     ),
     "answers": (
-        ("KEY", at("key")),
+        # Its beginning is enough to tell it apart; `-o json` has all of it.
+        ("KEY", lambda item: _text(item.get("key"))[:SHOWN_DIGITS]),
         ("MODEL", at("model")),
         ("VERSION", at("version")),
         ("TENANT", at("tenant")),
         ("AGE", lambda item: span(item.get("ageSeconds"))),
-        ("ENDS IN", lambda item: span(item.get("expiresInSeconds"))),
+        ("LEFT", lambda item: span(item.get("expiresInSeconds"))),
         ("SIZE", lambda item: size(item.get("bytes"))),
         ("HITS", lambda item: grouped(item.get("hits"))),
     ),

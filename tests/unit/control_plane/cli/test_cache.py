@@ -50,7 +50,7 @@ def test_a_purge_sends_what_was_said(stub: Stub, run: Run) -> None:
     stub.answer(f"POST {BASE}/purge", PURGED)
     status, out, _ = run("cache", "purge", "--model", "gpt-4o-mini", "--tenant", "team-a")
     assert status == 0
-    assert out.startswith("revision 14: answers of Model gpt-4o-mini, tenant:team-a")
+    assert out.startswith("revision 14 voids every answer of Model gpt-4o-mini, tenant:team-a")
     run("cache", "purge", "--all", "-o", "json")
     run("cache", "purge", "--key", KEY.upper())
     run("cache", "purge", "--key-prefix", "9F", "--model", "m", "--version", "v")
@@ -114,12 +114,12 @@ def test_export_goes_through_every_page(stub: Stub, run: Run) -> None:
 
 
 def test_export_is_a_table_for_people(stub: Stub, run: Run) -> None:
-    """With whole keys, so that they can be purged."""
+    """With the beginnings of keys, by which they are shown and purged."""
     stub.answer(f"GET {BASE}/entries", LISTED)
     head, row = run("cache", "export")[1].splitlines()
     assert head.split()[:4] == ["KEY", "MODEL", "VERSION", "TENANT"]
     assert row.split() == [
-        KEY, "gpt-4o-mini", "stable", "tenant:team-a", "12s", "24h", "812", "B", "4",
+        KEY[:16], "gpt-4o-mini", "stable", "tenant:team-a", "12s", "24h", "812", "B", "4",
     ]  # fmt: skip
 
 

@@ -62,10 +62,11 @@ def test_an_answer_is_shown_whole() -> None:
 
 def test_what_is_void_is_named() -> None:
     """Or that it is everything."""
-    assert purged_line(PURGED).startswith(
-        "revision 14: answers of Model gpt-4o-mini, tenant:team-a asked for"
+    assert purged_line(PURGED) == (
+        "revision 14 voids every answer of Model gpt-4o-mini, tenant:team-a "
+        "that was asked for until 2026-01-31T08:00:00Z"
     )
-    assert purged_line({"revision": 2, "at": "T"}) == "revision 2: every answer asked for until T purged"
+    assert purged_line({"revision": 2, "at": "T"}).startswith("revision 2 voids every answer that was asked")
     assert "key 0a… " in purged_line({"revision": 2, "at": "T", "keyPrefix": "0a"})
 
 
