@@ -19,7 +19,7 @@ from ext_proc.stores.engines import engines_for
 from ext_proc.stores.entry_store import EntryStore
 from ext_proc.stores.redis import PREFIX, RedisStore, connect
 from tests.harness.postgres import PostgresMissingError, PostgresServer, postgres_server
-from tests.harness.processes import until
+from tests.harness.processes import free_ports, until
 from tests.harness.redis import RedisMissingError, RedisServer, find_server, redis_server
 
 KEY = bytes(range(32))
@@ -98,11 +98,15 @@ def redis_cluster(redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) 
     start.write_text(f'#!/bin/sh\nexec {find_server()} "$@" --cluster-enabled yes\n')
     start.chmod(0o700)
     server = RedisServer(str(start), folder)
-    server.start()
-    server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-    until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"), 10, "the cluster is made")
-    yield server
-    server.kill()
+    while server.port > 55_000:  # its other port is 10,000 above
+        server.port = free_ports(1)[0]
+    try:
+        server.start()
+        server.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        until(lambda: b"cluster_state:ok" in server.command("CLUSTER", "INFO"), 10, "the cluster is made")
+        yield server
+    finally:
+        server.kill()
 
 
 @pytest.fixture(scope="session")
