@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 RUN: Final = "Run"
+MEASURE: Final = "Measure"
 POLICY: Final = "Policy"
 ACCESS: Final = "Access"
 
@@ -55,6 +56,18 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "provider:provider",
         "Run the simulated provider, OpenAI-compatible and free.",
         serves=True,
+    ),
+    "bench": Entry(
+        "bench:bench",
+        "Put load on a sidecar or a provider, and report.",
+        "outrigger bench --url http://127.0.0.1:10000/v1 --model gpt-4o-mini --concurrency 50",
+        MEASURE,
+    ),
+    "diagnose": Entry(
+        "diagnose:diagnose",
+        "Find where latency comes from, and what gains it back.",
+        "outrigger diagnose --url https://api.openai.com/v1 --model gpt-4o-mini --max-tokens 50000",
+        MEASURE,
     ),
     "validate": Entry(
         "validate:validate",
