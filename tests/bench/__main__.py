@@ -19,6 +19,7 @@ from rich.table import Table
 from tests.bench import rivals
 from tests.bench.api import measure_api, running_api
 from tests.bench.batch import measure_batches
+from tests.bench.cache import measure_cache
 from tests.bench.fleet import measure_fleet
 from tests.bench.lab import Lab
 from tests.bench.load import LoadFailed, ensure_wrk
@@ -26,7 +27,7 @@ from tests.bench.measure import Bench, Effort, Row
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS)
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache")
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -58,6 +59,9 @@ def main() -> int:
         if "fleet" in chosen:
             console.print("[dim]measuring fleet …[/]")
             rows += measure_fleet(effort, _made(folder / "fleet"))
+        if "cache" in chosen:
+            console.print("[dim]measuring cache …[/]")
+            rows += measure_cache(effort, _made(folder / "cache"))
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0
