@@ -186,7 +186,7 @@ def add_cache_routes(app: FastAPI, book: PurgeBook, fleet: Fleet, caches: Caches
             "Read a cached answer",
             Need(Role.ADMIN, "cache:read"),
             {200: Answer("The answer as it is kept.", schema_ref("CacheEntry"), READ)},
-            "`body` is null when it is above 8 MiB. Each look is in the audit.",
+            "`body` is null when it is too large to be told: above 1 MiB. Each look is in the audit.",
             problems=(404, *CHANGING),
         ),
         routes.read,

@@ -29,7 +29,7 @@ from ext_proc.contract.cache_wire import (
 ANSWER_WITHIN_S: Final = 1.5
 """How long processors have for an answer: less than the control plane waits."""
 
-TELL_EVERY_S: Final = 1.0
+TELL_EVERY_S: Final = 2.0
 MAX_OPEN: Final = 16
 
 
