@@ -127,9 +127,17 @@ def _memory_paths(effort: Effort) -> list[Row]:
         for number in itertools.islice(fresh, 10_000):
             store.put(_key(number), _answer())
 
-    hit_us, put_us = (_best_us(path, 10_000, effort.rounds * 4) for path in (hits, puts))
+    lru = _Lru(10_000)
+
+    def floor() -> None:
+        for key in known:
+            lru.asked(key)
+            time.monotonic()  # whether it has expired
+
+    floor_us, hit_us, put_us = (_best_us(path, 10_000, effort.rounds * 5) for path in (floor, hits, puts))
+    measured, kept = f"{hit_us:.2f} µs, LRU {floor_us:.2f} µs", hit_us <= 2 * floor_us
     return [
-        Row("memory hit", "≤ 2 µs", f"{hit_us:.2f} µs", hit_us <= 2, {"us": hit_us}),
+        Row("memory hit", "≤ 2 × LRU's", measured, kept, {"us": hit_us, "lru_us": floor_us}),
         Row("memory put that makes room", "", f"{put_us:.2f} µs", None, {"us": put_us}),
     ]
 
