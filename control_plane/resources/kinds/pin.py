@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from control_plane.resources.kinds.spec import Spec, Text
+from control_plane.resources.kinds.spec import Prose, Spec, Text
 
 
 class PinMatch(Spec):
     """The exact last user message that is answered."""
 
-    last_user_message: str
+    last_user_message: Prose
 
 
 class PinSpec(Spec):
@@ -16,4 +16,4 @@ class PinSpec(Spec):
 
     model: Text
     match: PinMatch
-    answer: str
+    answer: Prose

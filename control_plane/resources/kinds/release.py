@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from control_plane.resources.kinds.spec import Items, Share, Spec, Text
+from control_plane.resources.kinds.spec import Items, Prose, Share, Spec, Text
 from control_plane.resources.kinds.tier import check_headers
 from control_plane.resources.quantities import DurationMs, PositiveDurationMs
 
@@ -17,7 +17,7 @@ class ReleaseMatch(Spec):
 
     tiers: Items[Text] = ()
     user_agents: Items[Text] = ()
-    headers: Annotated[dict[str, str], AfterValidator(check_headers)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, Prose], AfterValidator(check_headers)] = Field(default_factory=dict)
     consumers: Items[Text] = ()
     workloads: Items[Text] = ()
 

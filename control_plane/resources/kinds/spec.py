@@ -12,6 +12,9 @@ Items = Annotated[tuple[T, ...], Field(strict=False)]
 """A list as written, a tuple inside."""
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Prose = Annotated[str, StringConstraints(max_length=1 << 20)]
+"""What may be long or empty. The bound also refuses lone surrogates, which no wire takes."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
 

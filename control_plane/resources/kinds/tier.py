@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from control_plane.resources.kinds.spec import Limits, Spec
+from control_plane.resources.kinds.spec import Limits, Prose, Spec
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -29,7 +29,7 @@ def check_headers(value: dict[str, str]) -> dict[str, str]:
 class TierMatch(Spec):
     """Which callers without a Consumer belong here: every header named has the value given."""
 
-    header: Annotated[dict[str, str], Field(min_length=1), AfterValidator(check_headers)]
+    header: Annotated[dict[str, Prose], Field(min_length=1), AfterValidator(check_headers)]
 
 
 class TierSpec(Spec):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from control_plane.api.orders import KeyOrder, RotationOrder, SecretOrder, TokenOrder, in_future
+from control_plane.api.orders import KeyOrder, PurgeOrder, RotationOrder, SecretOrder, TokenOrder, in_future
 from control_plane.auth.roles import Role
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -55,3 +55,32 @@ def test_an_end_is_in_the_future() -> None:
     """None is no end."""
     assert in_future(None, NOON)
     assert not in_future(NOON, NOON)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"all": True},
+        {"model": "m"},
+        {"model": "m", "version": "v", "tenant": "key:0a", "keyPrefix": "0Af"},
+        {"key": "0" * 64},
+    ],
+)
+def test_a_purge_says_what_it_voids(value: dict[str, object]) -> None:
+    """Conditions, or all."""
+    assert PurgeOrder.model_validate(value).model_dump(by_alias=True, exclude_defaults=True) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({}, "names nothing"),
+        ({"all": True, "key": "0" * 64}, "all does not go with conditions"),
+        ({"key": "0" * 64, "keyPrefix": "0"}, "key and keyPrefix do not go together"),
+        ({"version": "v"}, "version needs its model"),
+    ],
+)
+def test_an_unclear_purge_is_refused(value: dict[str, object], told: str) -> None:
+    """With what is wrong about it."""
+    with pytest.raises(ValidationError, match=told):
+        PurgeOrder.model_validate(value)

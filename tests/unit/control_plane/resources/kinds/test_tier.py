@@ -22,3 +22,9 @@ def test_an_empty_match_is_refused() -> None:
     """It would put every caller into the Tier."""
     with pytest.raises(ValidationError):
         TierSpec.model_validate({"match": {"header": {}}})
+
+
+def test_half_a_character_is_no_value() -> None:
+    """No wire takes it."""
+    with pytest.raises(ValidationError):
+        TierSpec.model_validate({"match": {"header": {"x": "\ud800"}}})
