@@ -56,7 +56,7 @@ docs: $(STAMP) ## Run every example of the README and of docs/
 
 lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --upgrade pyproject.toml --extra dev --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --upgrade pyproject.toml --extra dev --extra semantic --python-version 3.11 \
 	  --no-emit-index-url --no-header --output-file requirements.lock
 
 proto: $(STAMP) ## Regenerate the push stream's stubs
