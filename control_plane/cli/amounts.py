@@ -14,8 +14,10 @@ def number(value: Any) -> float:
 
 
 def span(seconds: Any) -> str:
-    """Return `12s`, `3m`, `5h` or `2d`: the largest unit of which there are two at least."""
+    """Return `7ms`, `12s`, `3m`, `5h` or `2d`: from seconds on the largest unit of which there are two."""
     left = max(number(seconds), 0.0)
+    if 0 < left < 1:
+        return f"{1000 * left:.0f}ms"
     for unit_s, name in _SPANS:
         if left >= 2 * unit_s or unit_s == 1:
             return f"{left / unit_s:.0f}{name}"

@@ -7,7 +7,16 @@ from control_plane.cli.amounts import grouped, number, share, size, span
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.2, "0s"), (12.4, "12s"), (119, "119s"), (120, "2m"), (7_200, "2h"), (86_400, "24h"), (172_800, "2d")],
+    [
+        (0, "0s"),
+        (0.007, "7ms"),
+        (12.4, "12s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7_200, "2h"),
+        (86_400, "24h"),
+        (172_800, "2d"),
+    ],
 )
 def test_a_span_has_one_unit(seconds: float, shown: str) -> None:
     """The largest of which there are two."""
