@@ -21,6 +21,7 @@ from ext_proc.settings import (
 )
 
 REDIS_VARIABLE = "OUTRIGGER_REDIS"
+CACHE_DATABASE_VARIABLE = "OUTRIGGER_CACHE_DATABASE"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -150,7 +151,7 @@ def _run(options: argparse.Namespace) -> int:
     # Imported by the command that needs it: each process loads its own part only.
     run_dir = RunDir(options.run_dir.absolute())
     if options.command == "processor":
-        from ext_proc.wiring import run_processor  # noqa: PLC0415
+        from ext_proc.wiring.processor import run_processor  # noqa: PLC0415
 
         settings = ProcessorSettings(
             run_dir=run_dir,
@@ -159,11 +160,12 @@ def _run(options: argparse.Namespace) -> int:
             transport=options.transport,
             # By variable only: command lines show in ps.
             redis=os.environ.get(REDIS_VARIABLE) or None,
+            database=os.environ.get(CACHE_DATABASE_VARIABLE) or None,
             log_level=options.log_level,
         )
         return run_processor(settings)
     if options.command == "agent":
-        from ext_proc.wiring import run_agent  # noqa: PLC0415
+        from ext_proc.wiring.agent import run_agent  # noqa: PLC0415
 
         return run_agent(_agent_settings(options))
 

@@ -11,7 +11,7 @@ said so; nothing is left of a flight that nobody waits for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -198,8 +198,10 @@ class Flight:
     # Followers that are on their way through Envoy, by their ticket; with a timer as long as they count.
     boarding: dict[int, tuple[Follower, asyncio.TimerHandle | None]] = field(default_factory=dict)
     done: bool = False
-    # The call that took over when the leader left.
+    # What carries it on without the leader: a call of its own, or another processor's.
     continuation: asyncio.Task[None] | None = None
+    # Told once when it ends, of the answer or that there is none.
+    closed: Callable[[Landed | None], None] | None = None
 
     @property
     def waited_for(self) -> bool:
@@ -332,6 +334,8 @@ class Flights:
         flight.done = True
         if self._open.get(flight.key) is flight:
             del self._open[flight.key]
+        if flight.closed is not None:
+            flight.closed(landed)
         for waiter in list(flight.waiters):
             if not waiter.done():
                 waiter.set_result(landed)

@@ -92,13 +92,17 @@ class RunDir:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorSettings:
-    """Settings of one processor. `redis` is the URL of what processors share; it may hold a password."""
+    """Settings of one processor.
+
+    `redis` and `database` are URLs of what processors share; they may hold passwords.
+    """
 
     run_dir: RunDir
     data_dir: Path
     worker: int = 0
     transport: Transport = Transport.HTTP2
     redis: str | None = field(default=None, repr=False)
+    database: str | None = field(default=None, repr=False)
     log_level: str = "info"
 
 

@@ -18,7 +18,10 @@ GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 # Modules that only an end-to-end test can exercise, each with the reason.
 UNMIRRORED = {
-    "ext_proc/wiring.py": "names concrete classes and starts them; every end-to-end test runs it",
+    **dict.fromkeys(
+        (f"ext_proc/wiring/{name}.py" for name in ("agent", "caching", "processor", "stages")),
+        "names concrete classes and starts them; every end-to-end test runs it",
+    ),
     "control_plane/wiring.py": "names concrete classes and starts them; every end-to-end test runs it",
 }
 

@@ -86,6 +86,28 @@ def redis_url(url: str | None) -> str | None:
     return url or None
 
 
+def cache_database_url(url: str | None) -> str | None:
+    """Return the URL of the cache's database, None for none.
+
+    Raises:
+        typer.BadParameter: it is no such URL; it is not quoted, since it may hold a password.
+    """
+    if url and not url.startswith(("postgresql://", "postgres://", "sqlite:///")):
+        raise typer.BadParameter("is postgresql://USER:PASSWORD@HOST/NAME or sqlite:///PATH")
+    return url or None
+
+
+CacheDatabase = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        envvar="OUTRIGGER_CACHE_DATABASE",
+        show_envvar=True,
+        callback=cache_database_url,
+        help="Database that keeps cached answers: postgresql://… or sqlite:///PATH.",
+    ),
+]
+
 Redis = Annotated[
     str | None,
     typer.Option(

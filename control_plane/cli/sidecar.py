@@ -12,6 +12,7 @@ import typer
 from control_plane.cli.options import (
     DEFAULT_DATA_DIR,
     AdminPort,
+    CacheDatabase,
     DataDir,
     LogLevel,
     MetricsPort,
@@ -56,6 +57,7 @@ def sidecar(
         typer.Option(metavar="FILE", help="File of the token to join with; else OUTRIGGER_TOKEN holds it."),
     ] = None,
     redis: Redis = None,
+    cache_database: CacheDatabase = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
 ) -> None:
     """Run agent, processors and Envoy, following a control plane elsewhere.
@@ -83,6 +85,7 @@ def sidecar(
         run_dir=run_dir,
         log_level=log_level,
         redis=redis,
+        cache_database=cache_database,
         stream=StreamFiles(
             ca=_absolute(control_plane_ca),
             client_cert=_absolute(client_cert),

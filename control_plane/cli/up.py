@@ -12,6 +12,7 @@ from control_plane.cli.options import (
     DEFAULT_DATA_DIR,
     AdminPort,
     AdminToken,
+    CacheDatabase,
     Database,
     DataDir,
     LogLevel,
@@ -40,6 +41,7 @@ def up(
         str, typer.Option(metavar="ADDR", help="Where proxy, API and metrics listen.")
     ] = "127.0.0.1",
     redis: Redis = None,
+    cache_database: CacheDatabase = None,
     database: Database = None,
     admin_token: AdminToken = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.WARNING,
@@ -64,7 +66,13 @@ def up(
         workers=workers,
         log_level=log_level,
         redis=redis,
+        cache_database=cache_database or _shared(database),
         database=database or None,
         admin_token=admin_token or None,
     )
     launch(settings, os.environ)
+
+
+def _shared(database: str | None) -> str | None:
+    # A database that is there for the policy keeps answers, too.
+    return database if database and database.startswith(("postgresql://", "postgres://")) else None

@@ -7,7 +7,8 @@ call of the flight's own takes over (`continuation`).
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol
 
 from ext_proc.answer_forms import JSON, Form, form_of, in_form
 from ext_proc.contract import headers as names
@@ -39,6 +40,26 @@ class Continuation(Protocol):
         ...
 
 
+class Elsewhere(Protocol):
+    """Knows of the flights of other processors."""
+
+    async def lead(self, key: bytes) -> Any:
+        """Take the lead of `key` among all; return it, who has it, or None when nobody can tell."""
+        ...
+
+    def is_lead(self, taken: Any) -> bool:
+        """Whether `lead` returned a lead; else somebody else has it."""
+        ...
+
+    def end(self, lead: Any, landed: Landed | None) -> None:
+        """Give the lead up, with the answer that came, if one did."""
+        ...
+
+    async def hear(self, leader: Any, within_s: float) -> Landed | None:
+        """Wait for the answer that another processor's leader gets."""
+        ...
+
+
 class Coalesce(PassingStage):
     """Opens flights and lets others join them.
 
@@ -46,13 +67,17 @@ class Coalesce(PassingStage):
         flights: the open ones.
         continuation: who carries a flight on without its leader.
         origin: the cluster of this processor's origin.
+        elsewhere: the flights of other processors, None where nobody knows of them.
     """
 
     name = "coalesce"
     reasons = frozenset((Reason.SERVED_FROM_FLIGHT,))
 
-    def __init__(self, flights: Flights, continuation: Continuation, origin: str) -> None:
+    def __init__(
+        self, flights: Flights, continuation: Continuation, origin: str, elsewhere: Elsewhere | None = None
+    ) -> None:
         self._flights = flights
+        self._elsewhere = elsewhere
         self._continuation = continuation
         self._origin = origin
 
@@ -64,8 +89,11 @@ class Coalesce(PassingStage):
         key = exchange.cache_key or question_key(exchange)
         flight = self._flights.find(key)
         if flight is None:
-            self._lead(exchange, key)
-            return None
+            flight = self._lead(exchange, key)
+            # A stream is told live, which other processors' are not.
+            if self._elsewhere is None or flight.live is not None:
+                return None
+            return await self._among_others(exchange, flight, self._elsewhere)
         if len(flight) >= policy.max_followers or not flight.joinable:
             return None
         if exchange.parsed.stream and flight.live is not None:
@@ -74,13 +102,41 @@ class Coalesce(PassingStage):
         landed = await self._flights.wait(flight)
         return self._landed(exchange, landed) if landed is not None else None
 
-    def _lead(self, exchange: Exchange, key: bytes) -> None:
+    async def _among_others(self, exchange: Exchange, flight: Flight, elsewhere: Elsewhere) -> Answer | None:
+        """Lead for all processors, or wait for the one that does like everybody else on this one."""
+        taken = await elsewhere.lead(flight.key)
+        if taken is None:
+            return None
+        if elsewhere.is_lead(taken):
+            if flight.done:
+                elsewhere.end(taken, None)
+            else:
+                flight.closed = partial(elsewhere.end, taken)
+            return None
+        exchange.flight = 0
+        within_s = exchange.backend.timeouts.request_ms / 1000 if exchange.backend is not None else 0.0
+        self._flights.carry_on(flight, self._hear(flight, elsewhere, taken, within_s))
+        await exchange.park()
+        landed = await self._flights.wait(flight)
+        return self._landed(exchange, landed) if landed is not None else None
+
+    async def _hear(self, flight: Flight, elsewhere: Elsewhere, leader: Any, within_s: float) -> None:
+        try:
+            landed = await elsewhere.hear(leader, within_s)
+            if landed is not None:
+                self._flights.land(flight, landed)
+        finally:
+            self._flights.release(flight)  # no effect once it has landed
+
+    def _lead(self, exchange: Exchange, key: bytes) -> Flight:
         live = None
         if exchange.parsed.stream:
             live = LiveStream(exchange.parsed.operation)
             exchange.wants_stream = True
         exchange.wants_body = True
-        exchange.flight = self._flights.open(key, exchange, live).number
+        flight = self._flights.open(key, exchange, live)
+        exchange.flight = flight.number
+        return flight
 
     def _follow(self, exchange: Exchange, flight: Flight) -> Forward:
         # A Consumer's key is for us; any other the follower needs should it have to go on alone.

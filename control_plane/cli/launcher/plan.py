@@ -16,10 +16,12 @@ DATABASE_VARIABLE: Final = "OUTRIGGER_DATABASE"
 ADMIN_TOKEN_VARIABLE: Final = "OUTRIGGER_ADMIN_TOKEN"
 TOKEN_VARIABLE: Final = "OUTRIGGER_TOKEN"
 REDIS_VARIABLE: Final = "OUTRIGGER_REDIS"
+CACHE_DATABASE_VARIABLE: Final = "OUTRIGGER_CACHE_DATABASE"
 # No process needs what another one is told by these, and several are secrets.
 OURS: Final = frozenset(
     {
         ADMIN_TOKEN_VARIABLE,
+        CACHE_DATABASE_VARIABLE,
         DATABASE_VARIABLE,
         REDIS_VARIABLE,
         TOKEN_VARIABLE,
@@ -123,8 +125,9 @@ def plan(
     )
     joining = _only(environment, TOKEN_VARIABLE) if settings.control_plane else {}
     specs.append(ChildSpec("agent", Role.AGENT, agent, {**inherited, **joining, **measured}))
-    # By a variable, since the URL may hold a password and command lines show in ps.
-    shared = {REDIS_VARIABLE: settings.redis} if settings.redis else {}
+    # By variables, since the URLs may hold passwords and command lines show in ps.
+    urls = {REDIS_VARIABLE: settings.redis, CACHE_DATABASE_VARIABLE: settings.cache_database}
+    shared = {name: url for name, url in urls.items() if url}
     for worker in range(settings.workers):
         command = (*PYTHON, "ext_proc", "processor", "--worker", str(worker), *folders, *level)
         specs.append(

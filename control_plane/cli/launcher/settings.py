@@ -25,7 +25,7 @@ class LaunchSettings:
     `api_port` None is a sidecar, whose policy comes from `control_plane` (a gRPC address). `files` None is
     the demo. `run_dir` None makes a short temporary folder that is removed at the end. `database` and
     `admin_token` are the control plane's; `stream` is how a sidecar reaches one elsewhere.
-    `redis` is what processors share.
+    `redis` and `cache_database` are what processors share.
     """
 
     data_dir: Path
@@ -46,6 +46,7 @@ class LaunchSettings:
     admin_token: str | None = field(default=None, repr=False)
     stream: StreamFiles = StreamFiles()
     redis: str | None = field(default=None, repr=False)
+    cache_database: str | None = field(default=None, repr=False)
 
     @property
     def demo(self) -> bool:

@@ -21,7 +21,8 @@ from ext_proc.snapshots import Loaded
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.tally import CacheTally
 from ext_proc.tiers import Tiers
-from ext_proc.wiring import Caching, Sharing
+from ext_proc.wiring.caching import Caching
+from ext_proc.wiring.stages import Sharing
 
 CHAT = "/v1/chat/completions"
 

@@ -11,7 +11,7 @@ from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
 from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline, announced
 from ext_proc.snapshots import SnapshotHolder
-from ext_proc.wiring import stages
+from ext_proc.wiring.stages import stages
 from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, head, snapshot
 
 BODY = orjson.dumps(HELLO)

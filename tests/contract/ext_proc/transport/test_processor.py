@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ from ext_proc.settings import Transport
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import MAX_MESSAGE_BYTES, ProcessorServer
-from ext_proc.wiring import stages
+from ext_proc.wiring.stages import stages
 from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, snapshot
 
 ANSWER = orjson.dumps(

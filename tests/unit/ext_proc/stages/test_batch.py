@@ -18,7 +18,7 @@ from ext_proc.contract.snapshot import Backend, BatchLimits
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, RequestHead
 from ext_proc.stages.batch import BatchStage
 from ext_proc.stages.route import Route
-from ext_proc.wiring import codecs
+from ext_proc.wiring.stages import codecs
 from tests.unit.ext_proc.exchanges import exchange, snapshot
 
 NATIVE = Policy(batch=BatchPolicy(mode="native", send_below=1, max_wait_ms=20))

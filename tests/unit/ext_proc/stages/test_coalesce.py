@@ -12,7 +12,7 @@ import pytest
 from ext_proc.contract.policies import CachePolicy, CoalescePolicy, Policy
 from ext_proc.contract.snapshot import Consumer
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, ResponseHead
-from ext_proc.flights import Flight, Flights
+from ext_proc.flights import Flight, Flights, Landed
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.responses import parse_completion
 from ext_proc.stages.coalesce import Coalesce
@@ -36,13 +36,39 @@ class Carried:
         self.flights.append(flight)
 
 
+class Others:
+    """Other processors: they have the lead or not, and answer when they are told to."""
+
+    def __init__(self, taken: str | None) -> None:
+        self.taken = taken
+        self.ended: list[Landed | None] = []
+        self.answer: asyncio.Future[Landed | None] = asyncio.get_running_loop().create_future()
+
+    async def lead(self, key: bytes) -> str | None:
+        """Return what a test says."""
+        await asyncio.sleep(0)
+        return self.taken
+
+    def is_lead(self, taken: str) -> bool:
+        """Whether it is ours."""
+        return taken == "ours"
+
+    def end(self, lead: str, landed: Landed | None) -> None:
+        """Write it down."""
+        self.ended.append(landed)
+
+    async def hear(self, leader: str, within_s: float) -> Landed | None:
+        """Return what a test says."""
+        return await self.answer
+
+
 class Sky:
     """The stage with its flights."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Others | None = None) -> None:
         self.flights = Flights()
         self.carried = Carried()
-        self.stage = Coalesce(self.flights, self.carried, "origin_0")
+        self.stage = Coalesce(self.flights, self.carried, "origin_0", others)
 
     def asked(self, document: dict[str, Any] | None = None, **fields: Any) -> Exchange:
         """Return an exchange that comes to the stage."""
@@ -255,3 +281,47 @@ async def test_an_exchange_that_leads_nothing_disturbs_nothing() -> None:
     sky.stage.on_end(other)
     sky.answer(other)
     assert len(sky.flights) == 0
+
+
+async def test_a_leader_of_all_processors_tells_the_others_its_answer() -> None:
+    """Once, when it lands; one that fails tells them that there is none."""
+    for status, heard in ((200, Landed(WHOLE, "application/json", "b")), (500, None)):
+        others = Others("ours")
+        sky = Sky(others)
+        leader = await sky.led()
+        assert others.ended == []
+        sky.answer(leader, status=status)
+        sky.stage.on_end(leader)
+        assert others.ended == [heard]
+
+
+async def test_another_processors_leader_answers_everybody_here() -> None:
+    """Who came first here waits like the others, and may leave them waiting."""
+    others = Others("theirs")
+    sky = Sky(others)
+    first, second = await sky.waiting(), await sky.waiting()
+    third = await sky.waiting()
+    first.cancel()
+    await settled()
+    others.answer.set_result(Landed(WHOLE, "application/json", "b"))
+    for task in (second, third):
+        answer = await task
+        assert isinstance(answer, Answer)
+        assert (answer.body, answer.reason) == (WHOLE, Reason.SERVED_FROM_FLIGHT)
+    assert (len(sky.flights), others.ended) == (0, [])
+
+
+async def test_when_the_other_leader_has_no_answer_each_asks_alone() -> None:
+    """Nothing is left of the flight."""
+    others = Others("theirs")
+    sky = Sky(others)
+    waiting = await sky.waiting()
+    others.answer.set_result(None)
+    assert await waiting is None
+    assert len(sky.flights) == 0
+
+
+async def test_when_nobody_can_tell_each_processor_leads_its_own() -> None:
+    """As without others; a stream never asks."""
+    assert (await Sky(Others(None)).led()).flight
+    assert (await Sky(Others("theirs")).led(STREAM)).flight

@@ -1,0 +1,104 @@
+"""The pipeline: its stages in order, with what they share."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.continuation import Caller, FlightContinuation
+from ext_proc.flights import Flights
+from ext_proc.openai.batching.array import Array
+from ext_proc.openai.batching.inputs import Codec
+from ext_proc.openai.batching.native import Native
+from ext_proc.openai.batching.packed import Packed
+from ext_proc.openai.paths import Operation
+from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
+from ext_proc.refresh import BackgroundRefresh
+from ext_proc.snapshots import SnapshotHolder
+from ext_proc.stages.assign import Assign
+from ext_proc.stages.batch import BatchStage
+from ext_proc.stages.cache import Cache, SimilarAnswers
+from ext_proc.stages.catalog import Catalog
+from ext_proc.stages.clamp import Clamp
+from ext_proc.stages.coalesce import Coalesce, Elsewhere
+from ext_proc.stages.identify import Identify
+from ext_proc.stages.learn import Learn, QuotaObserver
+from ext_proc.stages.pin import Pin
+from ext_proc.stages.resolve import Resolve
+from ext_proc.stages.route import Route
+from ext_proc.telemetry.processor_metrics import ProcessorMetrics
+from ext_proc.wiring.caching import Caching
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What one processor shares: its flights, who calls without a leader, and where followers are sent.
+
+    `elsewhere` knows of other processors' flights; `similar` of answers to similar questions.
+    """
+
+    flights: Flights
+    caller: Caller
+    origin: str
+    log: FilteringBoundLogger
+    elsewhere: Elsewhere | None = None
+    similar: SimilarAnswers | None = None
+
+
+def stages(
+    caching: Caching, decisions: Decisions, quota: QuotaObserver, started: int, sharing: Sharing
+) -> Sequence[Stage]:
+    """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
+    route, clock, log = Route(), time.monotonic, sharing.log
+    cache = Cache(caching.tiers, clock, caching.tally, caching.purges, sharing.similar)
+    cache.refresh_by(BackgroundRefresh(sharing.caller, route.on_request, cache.on_response, log))
+    continuation = FlightContinuation(sharing.flights, sharing.caller, cache.on_response, log)
+    coalesce = Coalesce(sharing.flights, continuation, sharing.origin, sharing.elsewhere)
+    batch = BatchStage(
+        codecs(),
+        decide=route.on_request,
+        caller=sharing.caller,
+        keep=(cache.on_response, coalesce.on_response),
+        clock=clock,
+        log=log,
+    )
+    return (
+        Identify(time.time),
+        Catalog(started),
+        Resolve(decisions),
+        Assign(random.random),
+        Clamp(decisions),
+        Pin(time.time, caching.tally),
+        cache,
+        coalesce,
+        Learn(quota, time.time),
+        batch,
+        route,
+    )
+
+
+def codecs() -> Mapping[tuple[str, Operation], Codec]:
+    """Return how requests are batched, by the Policy's mode and the operation."""
+    return {
+        ("native", Operation.EMBEDDINGS): Native(Operation.EMBEDDINGS),
+        ("native", Operation.COMPLETIONS): Native(Operation.COMPLETIONS),
+        ("array", Operation.CHAT): Array(),
+        ("packed", Operation.CHAT): Packed(partial(secrets.token_hex, 6)),
+    }
+
+
+def pipeline(
+    holder: SnapshotHolder, sharing: Sharing, caching: Caching, registry: CollectorRegistry
+) -> Pipeline:
+    """Return the pipeline over the snapshots of `holder`, counting into this process's metric files."""
+    metrics = ProcessorMetrics(registry)
+    steps = stages(caching, metrics, metrics, int(time.time()), sharing)
+    metrics.announce(announced(steps))
+    return Pipeline(steps, holder, metrics)
