@@ -143,7 +143,7 @@ async def open_stores(
         elsewhere = SharedFlights(RedisLeases(client, clocks, log), clocks)
         owned.push_async_callback(elsewhere.close)
         # The first request need not wait for a connection.
-        warming = asyncio.create_task(client.ping(), name="redis connection")
+        warming = asyncio.ensure_future(client.ping())
         owned.push_async_callback(asyncio.gather, warming, return_exceptions=True)
     database = DatabaseOnDemand(settings.database or f"sqlite:///{settings.data_dir / DATABASE_FILE}", log)
     owned.push_async_callback(database.close)
