@@ -144,7 +144,8 @@ async def open_stores(
         owned.push_async_callback(elsewhere.close)
         # The first request need not wait for a connection.
         warming = asyncio.ensure_future(client.ping())
-        owned.push_async_callback(asyncio.gather, warming, return_exceptions=True)
+        owned.callback(warming.cancel)
+        warming.add_done_callback(_looked_at)
     database = DatabaseOnDemand(settings.database or f"sqlite:///{settings.data_dir / DATABASE_FILE}", log)
     owned.push_async_callback(database.close)
     shared[DATABASE] = database
@@ -159,3 +160,9 @@ def _database(url: str, log: FilteringBoundLogger) -> DatabaseStore:
     from ext_proc.stores.engines import engines_for  # noqa: PLC0415
 
     return DatabaseStore(engines_for(url), clocks, log)
+
+
+def _looked_at(ping: asyncio.Future[bool]) -> None:
+    # What ails Redis the first call that needs it will tell.
+    if not ping.cancelled():
+        ping.exception()
