@@ -23,7 +23,7 @@ STATISTICS_EVERY_S: Final = 1.0
 
 
 class CacheView(Protocol):
-    """The cache of this processor, to look at. Neither may wait or raise."""
+    """The cache of this processor, to look at. Neither may wait."""
 
     def statistics(self) -> CacheStatistics:
         """Return what it did since the process began, and holds now."""
@@ -58,6 +58,7 @@ class Subscriber:
         self._holder = holder
         self._on_snapshot = on_snapshot
         self._cache = cache
+        self._log = log
         self._epoch = epoch
         self._told = CacheStatistics()
         self._client = PushClient(
@@ -96,9 +97,15 @@ class Subscriber:
         return push_pb2.Report(cache_statistics=statistics_message(statistics, self._epoch))
 
     def _answer(self, question_id: int, question: CacheQuestion) -> None:
-        if self._cache is not None:
+        if self._cache is None:
+            return
+        try:
             answer = answer_message(self._cache.entries(question), question_id)
-            self._client.tell(push_pb2.Report(cache_answer=answer))
+        except Exception as error:
+            # A defect; but who cannot be looked at still has to follow the policy.
+            self._log.error("a question about the cache cannot be answered", error=error)
+            answer = answer_message(CacheAnswer(), question_id, partial=True)
+        self._client.tell(push_pb2.Report(cache_answer=answer))
 
     def _hello(self) -> push_pb2.Hello:
         current = self._holder.current

@@ -197,3 +197,23 @@ async def test_without_a_cache_nothing_is_told_of_it(socket: Path) -> None:
         agent.to_push.put_nowait(question_message(CacheQuestion(), 7))
         agent.push(snapshot(version="1"))
         assert (await agent.next()).ack.version == "1"
+
+
+async def test_a_cache_that_cannot_be_looked_at_ends_nothing(socket: Path) -> None:
+    """It is said that the answer is not whole, and policy is followed on."""
+
+    class Broken(Kept):
+        """A defect."""
+
+        def entries(self, question: CacheQuestion) -> CacheAnswer:
+            """Fail."""
+            raise RuntimeError
+
+    agent = Agent()
+    async with serving(agent, socket), subscribed(socket, Broken()):
+        await agent.next()
+        await agent.next()
+        agent.to_push.put_nowait(question_message(CacheQuestion(), 7))
+        assert (await agent.next()).cache_answer == push_pb2.CacheAnswer(id=7, partial=True)
+        agent.push(snapshot(version="1"))
+        assert (await agent.next()).ack.version == "1"
