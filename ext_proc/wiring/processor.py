@@ -8,7 +8,9 @@ import os
 import random
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
 import structlog
 import uvloop
@@ -18,8 +20,10 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.cache_view import CacheLook
 from ext_proc.contract.routes import origin_cluster
-from ext_proc.contract.snapshot import Snapshot
+from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
+from ext_proc.semantic.embedders import PolicyEmbedders
+from ext_proc.semantic.similar import SimilarQuestions
 from ext_proc.settings import ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.tally import CacheTally
@@ -58,6 +62,10 @@ async def serve_processor(settings: ProcessorSettings, log: FilteringBoundLogger
         await _serve(settings, log, owned)
 
 
+def _purges(holder: SnapshotHolder) -> Sequence[Purge]:
+    return holder.current.snapshot.purges if holder.current is not None else ()
+
+
 async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: AsyncExitStack) -> None:
     holder, ready, stopping = SnapshotHolder(), asyncio.Event(), asyncio.Event()
     stores = await open_stores(settings, log, owned)
@@ -73,10 +81,18 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         on_snapshot(last_good)
     caller = EnvoyCaller(settings.run_dir.inner_socket)
     registry, tally, clock = CollectorRegistry(), CacheTally(), time.monotonic
-    caching = Caching(
-        stores.tiers, tally, lambda: holder.current.snapshot.purges if holder.current is not None else ()
+    caching = Caching(stores.tiers, tally, partial(_purges, holder))
+    similar = SimilarQuestions(
+        stores.tiers,
+        PolicyEmbedders(caller, clock, log),
+        tally,
+        clock=clock,
+        draw=random.random,
+        log=log,
+        purges=caching.purges,
     )
-    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log, stores.elsewhere)
+    owned.push_async_callback(similar.close)
+    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log, stores.elsewhere, similar)
     owned.push_async_callback(sharing.flights.close)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
     server = ProcessorServer(
