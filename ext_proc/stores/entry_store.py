@@ -137,9 +137,9 @@ class EntryStore(ABC):
     async def close(self) -> None:
         """Write what waits, as far as a moment allows, and let the connections go."""
         await self._behind.close(CLOSE_WITHIN_S)
-        for reading in list(self._reading.values()):
-            reading.cancel()
-        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+        if self._reading:
+            # Each ends by its own deadline, and somebody waits for it.
+            await asyncio.wait(self._reading.values(), timeout=CLOSE_WITHIN_S)
         await self._neighbour.close()
         await self._disconnect()
 

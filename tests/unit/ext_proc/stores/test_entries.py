@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ext_proc.answers import Clocks, StoredAnswer
-from ext_proc.stores.entries import MAGIC, decode_entry, encode_entry
+from ext_proc.stores.entries import MAGIC, MAX_BODY_BYTES, decode_entry, encode_entry, is_keepable
 
 KEY = bytes(range(32))
 HERE = Clocks(wall=1_700_000_000.0, own=100.0)
@@ -87,3 +88,45 @@ def test_no_bytes_break_the_reader(entry: bytes) -> None:
     """Behind the right beginning, too."""
     assert decode_entry(KEY, entry, HERE) is None
     assert decode_entry(KEY, MAGIC + entry, HERE) is None
+
+
+FIELDS = sorted(orjson.loads(GOOD[len(MAGIC) :].partition(b"\n")[0]))
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=5),
+    st.lists(st.integers(0, 9), max_size=3),
+    st.dictionaries(st.text(max_size=2), st.integers(0, 9), max_size=2),
+)
+
+
+@given(st.sampled_from(FIELDS), VALUES)
+def test_no_field_breaks_the_reader(field: str, value: object) -> None:
+    """An answer that is read all the same is a sound one: its body whole, its texts and times such."""
+    head, _, body = GOOD[len(MAGIC) :].partition(b"\n")
+    document = orjson.loads(head) | {field: value}
+    found = decode_entry(KEY, MAGIC + orjson.dumps(document) + b"\n" + body, HERE)
+    if found is not None:
+        assert found.body == ANSWER.body
+        assert found.expires_at > HERE.own
+        assert found.stored_at <= HERE.own
+        assert is_keepable(found)
+
+
+@pytest.mark.parametrize(
+    ("answer", "may"),
+    [
+        (ANSWER, True),
+        (replace(ANSWER, body=b"x" * MAX_BODY_BYTES), True),
+        (replace(ANSWER, body=b"x" * (MAX_BODY_BYTES + 1)), False),
+        (replace(ANSWER, content_type="text/plain\r\nx: y"), False),
+        (replace(ANSWER, partition="a\x00"), False),
+        (replace(ANSWER, model="\ud800"), False),
+    ],
+    ids=["ordinary", "long", "too long", "a line break", "NUL", "half a character"],
+)
+def test_what_could_not_be_read_again_is_not_kept(answer: StoredAnswer, may: bool) -> None:
+    """It would be in the way."""
+    assert is_keepable(answer) is may
