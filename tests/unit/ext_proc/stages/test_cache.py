@@ -364,6 +364,53 @@ async def test_a_stale_answer_beyond_its_window_helps_nobody() -> None:
     assert mesh.stage.on_response_head(opened) is None
 
 
+@pytest.mark.parametrize(
+    ("document", "choices"),
+    [
+        pytest.param({}, [{"finish_reason": "length", "message": {"content": "h"}}], id="cut by its limit"),
+        pytest.param(
+            {"tools": [{"type": "function"}]},
+            [{"finish_reason": "tool_calls", "message": {"content": None, "tool_calls": [{"id": "c"}]}}],
+            id="tool calls",
+        ),
+        pytest.param({}, [{"finish_reason": "stop", "message": {"refusal": "no"}}], id="a refusal"),
+        pytest.param(
+            {"n": 2},
+            [{"index": i, "finish_reason": "stop", "message": {"content": "h"}} for i in range(2)],
+            id="several choices",
+        ),
+        pytest.param({"store": True}, [{"finish_reason": "stop", "message": {"content": "h"}}], id="store"),
+        pytest.param(
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,a"}}]}
+                ]
+            },
+            [{"finish_reason": "stop", "message": {"content": "h"}}],
+            id="an image",
+        ),
+    ],
+)
+async def test_complete_answers_of_any_kind_are_kept(
+    document: dict[str, Any], choices: list[dict[str, Any]]
+) -> None:
+    """Byte for byte."""
+    mesh, body = Mesh(), orjson.dumps({"choices": choices})
+    await mesh.ask({**HELLO, **document}, body=body)
+    _, answer = await mesh.ask({**HELLO, **document})
+    assert answer is not None
+    assert answer.body == body
+
+
+async def test_images_are_told_apart_by_their_content() -> None:
+    """One byte of a data URL makes another question."""
+    mesh = Mesh()
+    for number in range(2):
+        url = {"url": f"data:image/png;base64,AAA{number}"}
+        content = [{"type": "image_url", "image_url": url}, {"type": "text", "text": "what is it?"}]
+        assert (await mesh.ask({**HELLO, "messages": [{"role": "user", "content": content}]}))[1] is None
+
+
 async def test_a_filtered_answer_is_not_kept() -> None:
     """It is a filter's verdict, and may be another one tomorrow."""
     mesh = Mesh()
