@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.continuation import Caller
 from ext_proc.exchange import Exchange
 from ext_proc.semantic.embedding import Embedder, Remembering, Vectors
-from ext_proc.semantic.local import LocalEmbedder, load_e5
+from ext_proc.semantic.local import ANSWER_BYTES, ANSWER_NICENESS, LocalEmbedder, load_e5
 from ext_proc.semantic.model import ModelEmbedder, embedder_name, model_of
 from ext_proc.stores.breaker import Breaker
 
@@ -43,7 +43,8 @@ class PolicyEmbedders:
         self._clock = clock
         self._log = log
         # Answers are long: those who ask do not stand in their queue.
-        self._local, self._local_for_answers = LocalEmbedder(log, load), LocalEmbedder(log, load)
+        self._local = LocalEmbedder(log, load)
+        self._local_for_answers = LocalEmbedder(log, load, max_bytes=ANSWER_BYTES, niceness=ANSWER_NICENESS)
         self._known: OrderedDict[str, OrderedDict[str, Vectors]] = OrderedDict()
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
         self._missing: str | None = None

@@ -31,26 +31,18 @@ SHADOW: Final = "shadow"
 
 
 class SemanticCounts(Protocol):
-    """Who counts what became of questions that had a candidate, or would have had one."""
-
-    def served(self) -> None:
-        """A candidate's answer was served."""
-        ...
+    """Who counts what became of questions that had a candidate. What is served, the cache counts itself."""
 
     def explored(self) -> None:
-        """A candidate was not served: the bound is not sure to hold for it, or it is looked at once more."""
+        """A candidate was held back: the bound is not sure to hold for it, or it is looked at once more."""
         ...
 
-    def vetoed(self, reason: str) -> None:
+    def vetoed(self) -> None:
         """The nearest question was told apart by a veto, and no other was left."""
         ...
 
-    def would_serve(self) -> None:
-        """A candidate's answer would have been served, but for shadow mode."""
-        ...
-
-    def would_be_wrong(self) -> None:
-        """And the provider's answer has shown that it would have been wrong."""
+    def would_serve(self, *, wrong: bool | None = None) -> None:
+        """In shadow mode, a candidate would have been served; `wrong`, when the provider has answered."""
         ...
 
 
@@ -131,20 +123,11 @@ class SimilarQuestions:
 
         Asked after an exact miss. Never fails and takes `FIND_S` at most, and what the tiers take.
         """
-        trial = await self._trial(exchange)
-        key = exchange.cache_key
-        if trial is None or key is None:
+        try:
+            return await self._find(exchange)
+        except Exception as error:
+            self._log.error("similar questions could not be found", error=type(error).__name__, exc_info=True)
             return None
-        near = await self._near(trial)
-        candidate = self._candidate(exchange, key, trial, near)
-        answer = None
-        if candidate is not None:
-            answer = await self._served(exchange, trial, candidate)
-        if answer is None:
-            self._trials[key] = trial
-            if len(self._trials) > REMEMBERED_TRIALS:
-                self._trials.popitem(last=False)
-        return answer
 
     def learn(self, exchange: Exchange, key: bytes, answer: StoredAnswer) -> None:
         """Compare the provider's answer with the candidate's and keep the question, in the background.
@@ -170,6 +153,22 @@ class SimilarQuestions:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._partitions.close()
         self._embedders.close()
+
+    async def _find(self, exchange: Exchange) -> StoredAnswer | None:
+        trial = await self._trial(exchange)
+        key = exchange.cache_key
+        if trial is None or key is None:
+            return None
+        near = await self._near(trial)
+        candidate = self._candidate(exchange, key, trial, near)
+        answer = None
+        if candidate is not None:
+            answer = await self._served(exchange, trial, candidate)
+        if answer is None:
+            self._trials[key] = trial
+            if len(self._trials) > REMEMBERED_TRIALS:
+                self._trials.popitem(last=False)
+        return answer
 
     async def _trial(self, exchange: Exchange) -> Trial | None:
         question = similar_question(exchange)
@@ -197,21 +196,20 @@ class SimilarQuestions:
         partition = self._partitions.get(trial.place)
         if partition is None:
             return None
-        reason = None
+        vetoed = False
         for entry, similarity in near:
             if similarity < LEVELS[-1]:
                 break
             # The very question is here although its answer is not: it has grown old.
             if entry.key == key:
                 continue
-            against = veto(trial.marks, entry.marks)
-            if against is None:
+            if veto(trial.marks, entry.marks) is None:
                 bound = exchange.policy.cache.semantic.max_error_rate
                 servable = may_serve(similarity, partition.tally, entry.record, bound)
                 return Candidate(entry, similarity, servable)
-            reason = reason or against
-        if reason is not None:
-            self._counts.vetoed(reason)
+            vetoed = True
+        if vetoed:
+            self._counts.vetoed()
         return None
 
     async def _served(self, exchange: Exchange, trial: Trial, candidate: Candidate) -> StoredAnswer | None:
@@ -220,7 +218,6 @@ class SimilarQuestions:
         if candidate.servable and not shadow and self._draw() >= STILL_EXPLORED:
             answer = await self._answer_of(exchange, trial.place, candidate.entry.key)
             if answer is not None:
-                self._counts.served()
                 self._partitions.used(trial.place, candidate.entry.key)
             return answer
         trial.candidate = candidate
@@ -267,5 +264,5 @@ class SimilarQuestions:
         if entry.record is None:
             entry.record = Record()
         entry.record.add(similarity, agreed=agreed)
-        if not agreed and candidate.servable and exchange.policy.cache.semantic.mode == SHADOW:
-            self._counts.would_be_wrong()
+        if candidate.servable and exchange.policy.cache.semantic.mode == SHADOW:
+            self._counts.would_serve(wrong=not agreed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 
 import numpy as np
@@ -37,11 +38,36 @@ async def test_one_thread_makes_all_vectors() -> None:
     embedder.close()
 
 
-async def test_a_zero_does_not_cut_a_text_off() -> None:
-    """In C it would be its end: two texts would be one."""
+async def test_a_text_is_made_fit_for_c() -> None:
+    """A zero would be its end, so that two texts would be one; half a character breaks nothing."""
     model = Model()
-    await LocalEmbedder(structlog.get_logger(), lambda: model).embed(["a\0b"])
-    assert model.texts == ["a b"]
+    await LocalEmbedder(structlog.get_logger(), lambda: model).embed(["a\0b", "a\ud83d"])
+    assert model.texts == ["a b", "a?"]
+
+
+async def test_a_text_that_would_take_too_long_is_not_made() -> None:
+    """Others wait behind it."""
+    model = Model()
+    embedder = LocalEmbedder(structlog.get_logger(), lambda: model, max_bytes=6)
+    await embedder.embed(["你好"])
+    with pytest.raises(EmbeddingFailed):
+        await embedder.embed(["你好!"])
+    assert model.texts == ["你好"]
+
+
+async def test_a_thread_that_nobody_waits_for_stands_back() -> None:
+    """Itself alone, not the processor."""
+    nice: list[int] = []
+
+    class Nice(Model):
+        def query(self, text: str) -> Vectors:
+            nice.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+            return super().query(text)
+
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    await LocalEmbedder(structlog.get_logger(), Nice, niceness=before + 5).embed(["a"])
+    assert nice == [before + 5]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
 async def test_without_the_extra_it_is_said_once() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +22,7 @@ from ext_proc.semantic.embedding import Embedder, EmbeddingFailed, Remembering, 
 from ext_proc.semantic.partitions import Partitions
 from ext_proc.semantic.similar import LEARNED_AT_ONCE, SimilarQuestions
 from ext_proc.stores.memory import MemoryStore
+from ext_proc.tally import CacheTally
 from ext_proc.tiers import Tiers
 from tests.unit.ext_proc.exchanges import exchange
 
@@ -60,41 +61,18 @@ class Angles:
         """Nothing is held."""
 
 
-class Counts(Counter[str]):
-    """Counts by the method's name."""
-
-    def served(self) -> None:
-        """Count."""
-        self["served"] += 1
-
-    def explored(self) -> None:
-        """Count."""
-        self["explored"] += 1
-
-    def vetoed(self, reason: str) -> None:
-        """Count, by the reason too."""
-        self[f"vetoed {reason}"] += 1
-
-    def would_serve(self) -> None:
-        """Count."""
-        self["would serve"] += 1
-
-    def would_be_wrong(self) -> None:
-        """Count."""
-        self["would be wrong"] += 1
-
-
 class World:
     """Similar questions in front of a provider. `luck` is what the draw returns."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.luck = 0.9
+        self.draw_fails = False
         self.policy = Policy(cache=CachePolicy(enabled=True, semantic=SEMANTIC))
         self.store = MemoryStore(1000, 10_000_000, lambda: self.now)
         self.tiers = Tiers(self.store, {}, lambda: Clocks(self.now, self.now))
         self.purges: tuple[Purge, ...] = ()
-        self.counts = Counts()
+        self.counts = CacheTally()
         self.embedders = Angles()
         self.partitions = Partitions()
         self.similar = SimilarQuestions(
@@ -102,7 +80,7 @@ class World:
             self.embedders,
             self.counts,
             clock=lambda: self.now,
-            draw=lambda: self.luck,
+            draw=lambda: 1 / self.luck if self.draw_fails else self.luck,
             log=structlog.get_logger(),
             purges=lambda: self.purges,
             partitions=self.partitions,
@@ -141,6 +119,11 @@ class World:
             body, "application/json", "m", "v1", self.now, self.now + 60, fresh_until=self.now + 60
         )
 
+    def forget_counts(self) -> None:
+        """Count anew."""
+        self.counts.semantic_explored = self.counts.semantic_vetoed = 0
+        self.counts.semantic_would_serve = self.counts.semantic_would_be_wrong = 0
+
     async def teach(self, right: int = ENOUGH) -> None:
         """Let it see that similar questions have the same answer, each entry once."""
         self.luck = 0.0
@@ -148,7 +131,7 @@ class World:
             await self.ask(f"about topic{number}x please @{number}")
             await self.ask(f"topic{number}x @{number + 0.001}")
         self.luck = 0.9
-        self.counts.clear()
+        self.forget_counts()
 
 
 @pytest.fixture
@@ -163,7 +146,7 @@ async def test_at_first_everything_is_explored(world: World) -> None:
     """The provider answers, however alike the questions are."""
     assert await world.ask("what is this @0") is None
     assert await world.ask("what would this be @0.001") is None
-    assert world.counts == {"explored": 1}
+    assert world.counts.semantic_explored == 1
 
 
 async def test_what_has_shown_to_be_right_is_served(world: World) -> None:
@@ -171,7 +154,7 @@ async def test_what_has_shown_to_be_right_is_served(world: World) -> None:
     await world.teach()
     assert await world.ask("about thingy please @0.5", "of the thingy") is None
     assert await world.ask("thingy @0.501") == "of the thingy"
-    assert world.counts["served"] == 1
+    assert world.counts.semantic_explored == 0
 
 
 async def test_some_of_it_is_explored_all_the_same(world: World) -> None:
@@ -197,16 +180,15 @@ async def test_wrong_ones_are_not_served(world: World) -> None:
     assert await world.ask("thingy @0.501", "other") is None
     world.luck = 0.9
     assert await world.ask("a thingy @0.4999", "other") is None
-    assert world.counts["served"] == 0
 
 
 async def test_a_veto_keeps_questions_apart(world: World) -> None:
     """A number that differs is never explored, nor served."""
     await world.teach()
     await world.ask("about 5 thingies please @0.5")
-    world.counts.clear()
+    world.forget_counts()
     assert await world.ask("about 6 thingies please @0.5") is None
-    assert world.counts["vetoed number"] == 1
+    assert world.counts.semantic_vetoed == 1
 
 
 async def test_the_next_one_is_looked_at_behind_a_veto(world: World) -> None:
@@ -223,7 +205,6 @@ async def test_tenants_have_nothing_in_common(world: World) -> None:
     await world.ask("about thingy please @0.5", "of the thingy")
     assert await world.ask("thingy @0.501", tenant="other") is None
     assert await world.ask("thingy @0.501", temperature=0.1) is None
-    assert world.counts["served"] == 0
 
 
 async def test_shadow_mode_serves_nothing_and_tells(world: World) -> None:
@@ -232,11 +213,11 @@ async def test_shadow_mode_serves_nothing_and_tells(world: World) -> None:
     semantic = replace(SEMANTIC, mode="shadow")
     world.policy = Policy(cache=replace(world.policy.cache, semantic=semantic))
     await world.ask("about thingy please @0.5", "one")
-    world.counts.clear()
+    world.forget_counts()
     assert await world.ask("thingy @0.501", "one") is None
-    assert world.counts == {"would serve": 1}
+    assert (world.counts.semantic_would_serve, world.counts.semantic_would_be_wrong) == (1, 0)
     assert await world.ask("a thingy @0.5005", "other") is None
-    assert world.counts == {"would serve": 2, "would be wrong": 1}
+    assert (world.counts.semantic_would_serve, world.counts.semantic_would_be_wrong) == (2, 1)
 
 
 async def test_an_answer_that_is_gone_is_forgotten(world: World) -> None:
@@ -287,6 +268,17 @@ async def test_without_vectors_it_is_a_miss(world: World, trouble: str) -> None:
     assert asyncio.get_running_loop().time() - began < 1
     setattr(world.embedders, trouble, False)
     assert await world.ask("thingy @0.501") == "of the thingy"
+
+
+async def test_what_fails_in_it_is_a_miss_and_is_told(world: World) -> None:
+    """A request never fails for it."""
+    await world.teach()
+    await world.ask("about thingy please @0.5")
+    world.luck, world.draw_fails = 0.0, True
+    with structlog.testing.capture_logs() as told:
+        assert await world.similar.find(world.exchange("thingy @0.501")) is None
+    assert [line["error"] for line in told] == ["ZeroDivisionError"]
+    assert "thingy" not in str(told)
 
 
 async def test_an_answer_that_is_no_text_is_not_learned(world: World) -> None:
