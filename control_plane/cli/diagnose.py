@@ -105,13 +105,13 @@ async def _made(diagnosing: Diagnosing, model: str) -> Diagnosis:
 def told(made: Diagnosis) -> list[RenderableType]:
     """Return the diagnosis for a terminal: what was measured, what can be gained, what is not known."""
     from control_plane.cli.printing import table  # noqa: PLC0415
-    from control_plane.cli.text import printable  # noqa: PLC0415
-    from control_plane.tools.diagnose.report import gains, measured, reasons  # noqa: PLC0415
+    from control_plane.cli.text import counted, printable  # noqa: PLC0415
+    from control_plane.tools.diagnose.report import gains, gaps, measured, reasons  # noqa: PLC0415
 
     spent, readings, found = made.spent, made.readings, made.findings
     lines: list[RenderableType] = [
-        f"{printable(spent.model)} at {spent.url}: {spent.requests} calls, {spent.tokens:,} tokens, "
-        f"{spent.seconds:.1f} s",
+        f"{printable(spent.model)} at {spent.url}: {counted(spent.requests, 'call')}, "
+        f"{spent.tokens:,} tokens, {spent.seconds:.1f} s",
         "",
         table(["MEASURED", "MEDIAN", "95 % INTERVAL", "N"], measured(readings)),
         "",
@@ -125,7 +125,7 @@ def told(made: Diagnosis) -> list[RenderableType]:
         ]
     else:
         lines += ["nothing to gain was found"]
-    lines += ["", *(f"no gain: {sentence}" for sentence in found.nothing)] if found.nothing else []
+    lines += ["", *(f"no gain seen: {sentence}" for sentence in found.nothing)] if found.nothing else []
     if readings.gaps:
-        lines += ["", *(f"not measured: {name}: {gap.value}" for name, gap in readings.gaps)]
+        lines += ["", *(f"not measured: {sentence}" for sentence in gaps(readings))]
     return lines

@@ -15,6 +15,7 @@ from control_plane.tools.diagnose.caller import Caller
 from control_plane.tools.diagnose.findings import Findings, findings
 from control_plane.tools.diagnose.plan import plan
 from control_plane.tools.diagnose.readings import Readings, read
+from control_plane.tools.diagnose.rehearsal import rehearse
 from control_plane.tools.diagnose.report import Spent, as_json
 from control_plane.tools.diagnose.run import Progress, Run
 from control_plane.tools.diagnose.target import Target
@@ -85,6 +86,7 @@ class Diagnosing:
                 async with asyncio.timeout(seconds):
                     await stop.wait()
 
+        await rehearse()
         begun = time.monotonic()
         budget = Budget(self._bounds.requests, self._bounds.tokens, stop.is_set)
         run = Run(

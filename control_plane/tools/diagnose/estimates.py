@@ -15,6 +15,7 @@ from typing import Final
 
 _Z: Final = 1.96
 _TAIL: Final = 0.025
+_ORDERS: Final = 20  # of which one is "all slow ones above all fast ones"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,10 @@ def shift(slow: Sequence[float], fast: Sequence[float]) -> Estimate | None:
     gaps = sorted(one - other for one in slow for other in fast)
     pairs, calls = len(gaps), len(slow) + len(fast)
     cut = max(0, math.floor(pairs / 2 - _Z * math.sqrt(pairs * (calls + 1) / 12)))
-    return Estimate(median(gaps), gaps[cut], gaps[-1 - cut], calls)
+    # One or two calls may all be above the others by chance; then they may be off by as much as calls differ.
+    few = math.comb(calls, len(slow)) < _ORDERS
+    spread = max(max(slow) - min(slow), max(fast) - min(fast)) if few else 0.0
+    return Estimate(median(gaps), gaps[cut] - spread, gaps[-1 - cut] + spread, calls)
 
 
 def student_t(degrees: int) -> float:

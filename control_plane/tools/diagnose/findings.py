@@ -16,6 +16,7 @@ from control_plane.tools.diagnose.readings import Readings
 
 WORTH_MS: Final = 0.5
 WORTH_SHARE: Final = 0.02  # of a short call
+FEW: Final = 4  # fewer calls show nothing but themselves
 ENOUGH: Final = 8  # calls whose order leaves less than 5 % to chance
 
 
@@ -64,7 +65,9 @@ def findings(readings: Readings) -> Findings:
     nothing: list[str] = []
     least = max(WORTH_MS, WORTH_SHARE * (readings.total.value if readings.total else 0.0))
     for finding in _possible(readings):
-        if finding.gain.low > 0 and finding.gain.value >= least:
+        if finding.gain.n < FEW and finding.certainty is not Certainty.AT_MOST:
+            nothing.append(f"{finding.because} These are too few calls to tell; raise --requests.")
+        elif finding.gain.low > 0 and finding.gain.value >= least:
             found.append(finding)
         else:
             nothing.append(f"{finding.because} That is within the noise, or too little.")

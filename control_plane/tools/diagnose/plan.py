@@ -14,6 +14,7 @@ SIZES: Final = (0.02, 0.08, 0.16, 0.25, 0.375, 0.5, 0.75, 1.0)  # of the longest
 TEMPERATURES: Final = (0.2, 1.0, 0.8, 0.5)
 MOST: Final = 3.0  # times the usual: more calls than that add little
 CALLS_OF_A_PAIR: Final = 2  # one on a new connection, one more on it
+ENOUGH_FOR_THREE_PAIRS: Final = 16
 BURSTS: Final = 4  # HTTP/1.1 and 2, each on new and on kept connections
 TOKEN_SHARE: Final = 0.6  # of all tokens, what long prompts may take
 
@@ -50,8 +51,9 @@ def plan(requests: int, tokens: int, concurrency: int, longest: int, randomness:
         longest: tokens of the longest prompt.
         randomness: for the order of the sizes, so that a provider that slows down does not look like a slope.
     """
+    pairs = 3 if requests >= ENOUGH_FOR_THREE_PAIRS else 1
     usual = {
-        "pairs": (CALLS_OF_A_PAIR, 8 * CALLS_OF_A_PAIR),
+        "pairs": (pairs * CALLS_OF_A_PAIR, 8 * CALLS_OF_A_PAIR),
         "prompts": (4, 24),
         "temperatures": (2, 16),
         "streams": (1, 5),

@@ -43,7 +43,8 @@ class Warmed:
 class Readings:
     """Everything that was measured; None where nothing was, and `gaps` say why.
 
-    Times are milliseconds. `ttfb` and `total` are those of short calls on kept connections. `opening` is what
+    Times are milliseconds. `ttfb` and `total` are those of short calls, on kept connections if
+    `kept`. `opening` is what
     a new connection adds, `http2` what HTTP/2 takes off a short call, `http2_at_once` what it takes off calls
     made at once on new connections, `load` what calls at once wait for, `hotter` what the highest
     temperature adds to the lowest. `prompt` is milliseconds to the first byte by prompt tokens; `per_token`
@@ -55,6 +56,7 @@ class Readings:
     dns: Estimate | None
     connect: Estimate | None
     tls: Estimate | None
+    kept: bool
     ttfb: Estimate | None
     total: Estimate | None
     fresh: Estimate | None
@@ -94,6 +96,7 @@ def read(taken: Taken, *, tls: bool, at_once: int) -> Readings:
         dns=_times(sample.dns_ms for sample in opened),
         connect=_times(sample.connect_ms for sample in opened),
         tls=_times(sample.tls_ms for sample in opened),
+        kept=bool(kept),
         ttfb=_times(sample.ttfb_ms for sample in kept or fresh or [first]),
         total=middle(_totals(kept or fresh or [first])),
         fresh=middle(_totals(fresh)),
@@ -120,13 +123,7 @@ def read(taken: Taken, *, tls: bool, at_once: int) -> Readings:
 
 
 def _warmth(sample: Sample, fresh: Sequence[Sample]) -> Warmth:
-    """Return one call beside the warm ones; as it is only one, it may be off by as much as those differ."""
-    warm = _totals(fresh)
-    above = shift([sample.total_ms], warm)
-    if above is not None:
-        spread = max(warm) - min(warm)
-        above = Estimate(above.value, above.low - spread, above.high + spread, above.n)
-    return Warmth(sample.total_ms, above)
+    return Warmth(sample.total_ms, shift([sample.total_ms], _totals(fresh)))
 
 
 def _burst(taken: Taken, fresh: Probe, kept: Probe) -> Burst:

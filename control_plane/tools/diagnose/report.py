@@ -90,7 +90,7 @@ def gains(found: Findings) -> list[Row]:
         (
             str(number),
             ms(one.gain.value),
-            interval(one.gain),
+            interval(one.gain) if one.gain.n > 1 else "",
             one.each,
             f"{one.setting.kind} {inline(one.setting.fields)}",
             f"{one.certainty}, n={one.gain.n}",
@@ -102,6 +102,14 @@ def gains(found: Findings) -> list[Row]:
 def reasons(found: Findings) -> list[str]:
     """Return why, a sentence or two for each finding, with its number."""
     return [f"{number}: {one.because} {one.advice}".rstrip() for number, one in enumerate(found.found, 1)]
+
+
+def gaps(readings: Readings) -> list[str]:
+    """Return what is not measured and why, a sentence for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name, gap in readings.gaps:
+        by_reason.setdefault(gap.value, []).append(name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items()]
 
 
 def inline(value: Any) -> str:
@@ -128,6 +136,7 @@ def _braced(value: Any) -> str:
 
 def _measured(readings: Readings) -> Iterator[Row]:
     burst, burst2, count = readings.burst, readings.http2_burst, readings.at_once
+    kept = ", connection kept" if readings.kept else ""
     yield ("first call", ms(readings.first.total_ms), "", "1")
     if readings.paused is not None:
         yield ("call after the pause", ms(readings.paused.total_ms), "", "1")
@@ -135,8 +144,8 @@ def _measured(readings: Readings) -> Iterator[Row]:
         ("DNS", readings.dns),
         ("TCP connect", readings.connect),
         ("TLS handshake", readings.tls),
-        ("first byte, connection kept", readings.ttfb),
-        ("whole call, connection kept", readings.total),
+        (f"first byte{kept}", readings.ttfb),
+        (f"whole call{kept}", readings.total),
         ("whole call, new connection", readings.fresh),
         ("whole call, HTTP/2 kept", readings.http2_total),
         (f"{count} at once, new connections", burst.fresh),
@@ -157,7 +166,7 @@ def _measured(readings: Readings) -> Iterator[Row]:
 
 def _row(name: str, estimate: Estimate | None) -> Iterator[Row]:
     if estimate is not None:
-        yield (name, ms(estimate.value), interval(estimate), str(estimate.n))
+        yield (name, ms(estimate.value), interval(estimate) if estimate.n > 1 else "", str(estimate.n))
 
 
 def _curve(curve: Curve) -> Iterator[Row]:

@@ -151,18 +151,30 @@ class Run:
         if not self._plan.http2:
             return
         async with self._wire.connections("2") as connections:
-            patience_s = HTTP2_ANSWER_S + 3 * self._taken.samples[Probe.FIRST][0].total_ms / 1000
-            try:
-                async with asyncio.timeout(patience_s):
-                    first = await self._caller.once(connections, self._short(), counted=False)
-            except (CallFailed, TimeoutError):
-                first = None
+            first = await self._first_of_http2(connections)
             if first is None or not first.http2:
                 self._taken.gaps.update(dict.fromkeys(HTTP2_PROBES, Gap.NO_HTTP2))
                 return
             self._keep(Probe.HTTP2_FRESH, first)
             for _ in range(self._plan.http2 - 1):
                 self._keep(Probe.HTTP2_KEPT, await self._tried(connections, self._short()))
+
+    async def _first_of_http2(self, connections: Connections) -> Sample | None:
+        """Make one call; None when the server does not seem to understand it.
+
+        Raises:
+            CallFailed: it understands and refuses.
+        """
+        patience_s = HTTP2_ANSWER_S + 3 * self._taken.samples[Probe.FIRST][0].total_ms / 1000
+        try:
+            async with asyncio.timeout(patience_s):
+                return await self._caller.once(connections, self._short(), counted=False)
+        except TimeoutError:
+            return None
+        except CallFailed as error:
+            if not error.reason.isdigit():
+                return None
+        return await self._caller.call(connections, self._short())
 
     async def _burst(self, http: Http) -> None:
         """Make many calls at once on no connection, and again on those that are then there."""
@@ -171,6 +183,8 @@ class Run:
             self._taken.gaps.update(dict.fromkeys(BURST_PROBES[http], why))
             return
         if http == "2" and not self._taken.samples[Probe.HTTP2_FRESH]:
+            why = self._taken.gaps.get(Probe.HTTP2_FRESH, Gap.BUDGET)
+            self._taken.gaps.update(dict.fromkeys(BURST_PROBES[http], why))
             return
         most = self._plan.at_once if http == "1.1" else 1
         async with self._wire.connections(http, most) as connections:

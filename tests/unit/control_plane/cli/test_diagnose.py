@@ -30,7 +30,7 @@ def test_measured_then_gains_then_gaps() -> None:
     assert [len(table.columns) for table in tables] == [4, 6]
     assert texts[0] == "m\\x1b[1m at http://h/v1: 9 calls, 1,234 tokens, 2.0 s"
     assert any(text.startswith("1: The first call took 2,300 ms") for text in texts)
-    assert any(text.startswith("no gain: One call at a time") for text in texts)
+    assert any(text.startswith("no gain seen: One call at a time") for text in texts)
     assert "not measured: TLS: the URL is http://, so there is no TLS to measure" in texts
 
 

@@ -166,6 +166,18 @@ async def test_what_a_server_has_not(behaviours: list[Behaviour], gap: Gap, prob
     assert found.samples[Probe.BURST_FRESH]
 
 
+async def test_a_quota_is_no_missing_http2() -> None:
+    """A refusal over HTTP/2 is waited for."""
+    plan = Plan(pairs=0, prompts=(), temperatures=(), streams=0, http2=2, at_once=0, concurrency=1)
+    async with running_provider(ProviderSettings()) as provider:
+        provider.script(Behaviour(generate=True), Behaviour(status=429, body={}, times=2))
+        found = await taken(provider, plan)
+        provider.script(Behaviour(generate=True), Behaviour(status=422, body={}, times=2))
+        refused = await taken(provider, plan)
+    assert len(found.samples[Probe.HTTP2_FRESH]) == 1
+    assert refused.gaps[Probe.HTTP2_FRESH] is Gap.FAILED
+
+
 async def test_a_server_that_keeps_no_connection() -> None:
     """Its second calls open one too; that is said, and they are not taken for kept ones."""
     closing: dict[str, Any] = {"generate": True, "headers": (("connection", "close"),), "times": 0}

@@ -71,6 +71,18 @@ def test_too_little_is_no_finding() -> None:
     assert each == ["repeated call"]
 
 
+def test_too_few_calls_are_no_finding() -> None:
+    """One slow call beside one quick one shows nothing; a repeated call is what it is."""
+    taken = Taken()
+    taken.samples[Probe.FIRST] = [fresh(90)]
+    taken.samples[Probe.FRESH] = [fresh(50)]
+    taken.samples[Probe.KEPT] = [kept(20)]
+    made = findings(read(taken, tls=False, at_once=0))
+    assert [one.each for one in made.found] == ["repeated call"]
+    assert len(made.nothing) == 2
+    assert all("too few calls" in sentence for sentence in made.nothing)
+
+
 @pytest.mark.parametrize("finding", found().found, ids=lambda one: one.each)
 def test_settings_are_valid(finding: Finding) -> None:
     """What is to be set is accepted as it stands, in a document of its kind."""

@@ -8,9 +8,18 @@ import yaml
 
 from control_plane.tools.diagnose.estimates import Estimate
 from control_plane.tools.diagnose.findings import findings
-from control_plane.tools.diagnose.probes import Probe
+from control_plane.tools.diagnose.probes import Gap, Probe
 from control_plane.tools.diagnose.readings import Readings, read
-from control_plane.tools.diagnose.report import Spent, as_json, gains, inline, interval, measured, reasons
+from control_plane.tools.diagnose.report import (
+    Spent,
+    as_json,
+    gains,
+    gaps,
+    inline,
+    interval,
+    measured,
+    reasons,
+)
 from control_plane.tools.diagnose.taken import Taken
 from tests.unit.control_plane.tools.diagnose.samples import everything, fresh
 
@@ -77,6 +86,25 @@ def test_no_number_that_json_has_not() -> None:
     taken.samples[Probe.FIRST] = [fresh(20)]
     taken.samples[Probe.PROMPT] = everything().samples[Probe.PROMPT][:9:3]
     assert "inf" not in str(written(read(taken, tls=False, at_once=0)))
+
+
+def test_rows_of_one_call() -> None:
+    """One call has no interval and is not called kept; what is missing is told once a reason."""
+    taken = Taken()
+    taken.samples[Probe.FIRST] = [fresh(20)]
+    taken.gaps |= {Probe.KEPT: Gap.BUDGET, Probe.STREAM: Gap.BUDGET}
+    found = read(taken, tls=False, at_once=0)
+    assert measured(found) == [
+        ("first call", "20.0 ms", "", "1"),
+        ("TCP connect", "2.00 ms", "", "1"),
+        ("first byte", "19.0 ms", "", "1"),
+        ("whole call", "20.0 ms", "", "1"),
+    ]
+    assert [sentence.partition(":")[0] for sentence in gaps(found)] == [
+        "DNS",
+        "TLS",
+        "kept connections, streams",
+    ]
 
 
 def test_rows() -> None:
