@@ -57,6 +57,9 @@ def _one(call: TextCall, prompt: Prompt, place: int, settings: ProviderSettings)
             _cut(arguments), "tool_calls", call.tool.name, f"call_{digest(source, b'tool').hex()[:24]}"
         )
     if call.schema is not None:
+        echoed = _echoed_by_id(prompt.last_text) if settings.answers == "echo" else None
+        if echoed is not None:
+            return _limited(_cut(echoed), call)
         schema = call.schema or {"properties": {"answer": {"type": "string"}}}
         return _limited(_cut(orjson.dumps(sample(schema, _words(source))).decode()), call)
     if settings.answers == "echo":
@@ -71,6 +74,16 @@ def _one(call: TextCall, prompt: Prompt, place: int, settings: ProviderSettings)
         reason = "length" if len(pieces) > limit else "stop"
         return Completion((prompt.last_text, *pieces[:limit]), reason)
     return _limited(pieces, call)
+
+
+def _echoed_by_id(text: str) -> str | None:
+    """Return the answers to questions packed as `[{id, question}, …]`; None if it is no such text."""
+    try:
+        questions = orjson.loads(text)
+        answers = [{"id": one["id"], "answer": one["question"]} for one in questions]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return orjson.dumps({"answers": answers}).decode()
 
 
 def _limited(pieces: tuple[str, ...], call: TextCall) -> Completion:

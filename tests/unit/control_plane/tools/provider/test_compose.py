@@ -105,3 +105,24 @@ def test_prompts_keep_their_order() -> None:
     """Choice p * n + i is answer i to prompt p."""
     both = compose(completion(["a", "b"], n=2), SETTINGS)
     assert both == (*compose(completion("a", n=2), SETTINGS), *compose(completion("b", n=2), SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ('[{"id": "a", "question": "one"}, {"id": "b", "question": "two"}]', {"a": "one", "b": "two"}),
+        ("[]", {}),
+    ],
+)
+def test_packed_questions_are_echoed_each_by_its_id(text: str, answers: dict[str, str]) -> None:
+    """Several questions in one chat are repeated one by one, so that it shows whose answer is whose."""
+    call = chat(text, response_format={"type": "json_schema", "json_schema": {"schema": {}}})
+    said = json.loads(compose(call, ProviderSettings(answers="echo"))[0].text)["answers"]
+    assert {entry["id"]: entry["answer"] for entry in said} == answers
+
+
+@pytest.mark.parametrize("text", ["plain", "3", '["a"]', '[{"id": "a"}]', '{"id": "a"}'])
+def test_what_is_not_packed_gets_what_fits_the_schema(text: str) -> None:
+    """Any other text that asks for a structure is answered with one, echo or not."""
+    call = chat(text, response_format={"type": "json_object"})
+    assert set(json.loads(compose(call, ProviderSettings(answers="echo"))[0].text)) == {"answer"}
