@@ -1,8 +1,7 @@
 """Answers in a database, SQLite or PostgreSQL: many of them, kept over restarts of everything.
 
-One table, made at first use. Its name holds the version of its columns, so that processors of several
-versions share one database. What is read stays within a deadline, what is written is written behind the
-answer, and what is too old or too much is swept in the background.
+One table (`table`), made at first use. What is read stays within a deadline, what is written is written
+behind the answer, and what is too old or too much is swept in the background.
 """
 
 from __future__ import annotations
@@ -11,44 +10,28 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Delete,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    func,
-    inspect,
-    select,
-    text,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, delete, func, inspect, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateIndex, CreateTable
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.answers import Clocks
+from ext_proc.answers import Clocks, StoredAnswer
 from ext_proc.contract.snapshot import Purge
 from ext_proc.stores.engines import CLOSE_S, READERS, Engines
 from ext_proc.stores.entry_store import WAITING_READS, Entry, EntryStore
-
-T = TypeVar("T")
+from ext_proc.stores.neighbour import Away
+from ext_proc.stores.outlasting import Calls
+from ext_proc.stores.table import ANSWERS, FIND, INDEXES, SWEEP_ROWS, meant, remove_some, row, upsert
 
 MAX_ENTRIES: Final = 100_000
 MAX_BYTES: Final = 1024 * 1024 * 1024
 # What a hit may cost at most. A disk is slower than Redis, and a model slower than any disk.
 READ_WITHIN_S: Final = 0.05
 WRITE_WITHIN_S: Final = 3.0
+# Connecting and making the table.
+OPEN_WITHIN_S: Final = 3.0
 BATCH: Final = 100
 # Questions that come together are looked up together.
 LOOKED_UP_TOGETHER: Final = 32
@@ -57,34 +40,9 @@ SWEEP_EVERY_S: Final = 60.0
 SWEEP_AT_LEAST_EVERY_S: Final = 3600.0
 # So much more than the bounds, in parts, is there before the next sweep at most.
 OVERSHOOT_PARTS: Final = 20
-# One statement removes so many rows: another writer's turn comes soon.
-SWEEP_ROWS: Final = 500
 # Any constants that no other application on this database uses: "outr_mak" and "outr_swp" as bytes.
 _MAKING: Final = int.from_bytes(b"outr_mak", "big")
 _SWEEPING: Final = int.from_bytes(b"outr_swp", "big")
-
-METADATA: Final = MetaData()
-ANSWERS: Final = Table(
-    "outrigger_answers_v1",
-    METADATA,
-    Column("key", String(64), primary_key=True),
-    Column("entry", LargeBinary, nullable=False),
-    Column("bytes", Integer, nullable=False),
-    Column("written_at", Double, nullable=False),
-    Column("expires_at", Double, nullable=False),
-    Column("asked_at", Double, nullable=False),
-    Column("partition", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("version", Text, nullable=False),
-)
-_INDEXES: Final = (
-    Index("outrigger_answers_v1_expires", ANSWERS.c.expires_at),
-    # Holds all that is needed to count what there is.
-    Index("outrigger_answers_v1_written", ANSWERS.c.written_at, ANSWERS.c.bytes),
-)
-_FIND: Final = select(ANSWERS.c.key, ANSWERS.c.entry).where(
-    ANSWERS.c.key.in_(bindparam("wanted", expanding=True))
-)
 
 
 class DatabaseStore(EntryStore):
@@ -120,11 +78,12 @@ class DatabaseStore(EntryStore):
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._is_sqlite = engines.writing.dialect.name == "sqlite"
-        self._upsert = _upsert(sqlite.insert if self._is_sqlite else postgresql.insert)
+        self._upsert = upsert(engines.writing.dialect.name)
         self._made: asyncio.Task[None] | None = None
         self._asked: list[tuple[str, asyncio.Future[bytes | None]]] = []
         self._lookups = 0
-        self._running: set[asyncio.Task[Any]] = set()
+        self._calls = Calls()
+        self._opening: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._grown_entries = self._grown_bytes = 0
         self._full = asyncio.Event()
@@ -141,11 +100,22 @@ class DatabaseStore(EntryStore):
             await asyncio.gather(self._sweeping, return_exceptions=True)
         await super().close()
 
+    async def get(self, key: bytes) -> StoredAnswer | None:
+        """Return the answer under `key`; None when there is none or the database does not say so in time.
+
+        The first call opens the database in the background, and nobody waits for it.
+        """
+        if self._is_open():
+            return await super().get(key)
+        if not self._neighbour.is_away() and (self._opening is None or self._opening.done()):
+            self._opening = self._calls.start(self._open())
+        return None
+
     async def purge(self, purges: Sequence[Purge]) -> int:
         """Remove what `purges` have voided; return how many answers. Never fails: reading checks it too."""
         voided = 0
         for purge in purges:
-            voided += await self._tidy(partial(self._remove_all, _meant(purge)))
+            voided += await self._tidy(partial(self._remove_all, meant(purge)))
         return voided
 
     async def sweep(self) -> int:
@@ -156,40 +126,6 @@ class DatabaseStore(EntryStore):
         return await self._tidy(self._sweep)
 
     async def _ping(self) -> None:
-        await self._outlived(self._pinged())
-
-    async def _fetch(self, key: bytes) -> object:
-        found: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self._asked.append((key.hex(), found))
-        if self._lookups < READERS:
-            self._lookups += 1
-            self._started(self._look_up())
-        return await found
-
-    async def _keep(self, entries: Sequence[Entry]) -> None:
-        await self._outlived(self._kept(entries))
-
-    async def _disconnect(self) -> None:
-        if self._running:
-            await asyncio.wait(self._running, timeout=CLOSE_S)
-        for running in self._running:
-            running.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        for engine in (self._engines.reading, self._engines.writing):
-            with contextlib.suppress(Exception):  # there is nothing more to do about a connection
-                await engine.dispose()
-
-    async def _outlived(self, work: Coroutine[Any, Any, T]) -> T:
-        # Drivers do not like to be cut short: what is late ends by their own deadline, and nobody waits.
-        return await asyncio.shield(self._started(work))
-
-    def _started(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        running = asyncio.get_running_loop().create_task(work, name="cache database")
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
-        return running
-
-    async def _pinged(self) -> None:
         await self._ready()
         try:
             async with self._engines.reading.connect() as connection:
@@ -197,6 +133,25 @@ class DatabaseStore(EntryStore):
         except Exception:
             self._made = None  # somebody may have removed the table
             raise
+
+    async def _fetch(self, key: bytes) -> object:
+        found: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._asked.append((key.hex(), found))
+        if self._lookups < READERS:
+            self._lookups += 1
+            self._calls.start(self._look_up())
+        return await found
+
+    async def _keep(self, entries: Sequence[Entry]) -> None:
+        if not self._is_open():
+            await self._neighbour.ask(self._ping, OPEN_WITHIN_S)
+        await self._calls.outlast(self._kept(entries))
+
+    async def _disconnect(self) -> None:
+        await self._calls.close(CLOSE_S)
+        for engine in (self._engines.reading, self._engines.writing):
+            with contextlib.suppress(Exception):  # there is nothing more to do about a connection
+                await engine.dispose()
 
     async def _look_up(self) -> None:
         try:
@@ -226,7 +181,7 @@ class DatabaseStore(EntryStore):
         await self._ready()
         async with self._engines.reading.connect() as connection:
             try:
-                rows = await connection.execute(_FIND, {"wanted": keys})
+                rows = await connection.execute(FIND, {"wanted": keys})
             except TimeoutError:
                 await connection.invalidate()  # its answer may come yet, to another question
                 raise
@@ -236,7 +191,7 @@ class DatabaseStore(EntryStore):
         await self._ready()
         written_at = self._clocks().wall
         # In the order of their keys, so that two processors never wait for each other.
-        rows = {entry.key.hex(): _row(entry, written_at) for entry in entries}
+        rows = {entry.key.hex(): row(entry, written_at) for entry in entries}
         async with self._transaction() as connection:
             await connection.execute(self._upsert, [rows[key] for key in sorted(rows)])
         self._grown_entries += len(rows)
@@ -258,9 +213,17 @@ class DatabaseStore(EntryStore):
                 await connection.invalidate()  # rolling back would take as long
                 raise
 
+    def _is_open(self) -> bool:
+        made = self._made
+        return made is not None and made.done() and not made.cancelled() and made.exception() is None
+
+    async def _open(self) -> None:
+        with contextlib.suppress(Away):
+            await self._neighbour.ask(self._ping, OPEN_WITHIN_S)
+
     async def _ready(self) -> None:
-        if self._made is None or (self._made.done() and self._made.exception() is not None):
-            self._made = self._started(self._make())
+        if self._made is None or (self._made.done() and not self._is_open()):
+            self._made = self._calls.start(self._make())
         await asyncio.shield(self._made)
 
     async def _make(self) -> None:
@@ -273,7 +236,7 @@ class DatabaseStore(EntryStore):
             if not self._is_sqlite:
                 await connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
             await connection.execute(CreateTable(ANSWERS, if_not_exists=True))
-            for index in _INDEXES:
+            for index in INDEXES:
                 await connection.execute(CreateIndex(index, if_not_exists=True))
 
     async def _sweep_on(self) -> None:
@@ -292,7 +255,7 @@ class DatabaseStore(EntryStore):
         if self._neighbour.is_away() or not self._writes.allows():
             return 0
         try:
-            removed = await self._outlived(work())
+            removed = await self._calls.outlast(work())
         except asyncio.CancelledError:
             self._writes.gave_up()
             raise
@@ -336,7 +299,7 @@ class DatabaseStore(EntryStore):
         removed = 0
         while True:
             async with self._transaction() as connection:
-                rows = (await connection.execute(_some(condition))).rowcount
+                rows = (await connection.execute(remove_some(condition))).rowcount
             removed += rows
             if rows < SWEEP_ROWS:
                 return removed
@@ -346,45 +309,3 @@ class DatabaseStore(EntryStore):
             return True
         lock = text("SELECT pg_try_advisory_xact_lock(:id)")
         return bool(await connection.scalar(lock, {"id": _SWEEPING}))
-
-
-def _upsert(insert: Any) -> Any:
-    statement = insert(ANSWERS)
-    replaced = {
-        column.name: statement.excluded[column.name] for column in ANSWERS.c if not column.primary_key
-    }
-    return statement.on_conflict_do_update(index_elements=[ANSWERS.c.key], set_=replaced)
-
-
-def _row(entry: Entry, written_at: float) -> dict[str, object]:
-    return {
-        "key": entry.key.hex(),
-        "entry": entry.data,
-        "bytes": len(entry.data),
-        "written_at": written_at,
-        "expires_at": entry.expires_at,
-        "asked_at": entry.asked_at,
-        "partition": entry.answer.partition,
-        "model": entry.answer.model,
-        "version": entry.answer.version,
-    }
-
-
-def _some(condition: ColumnElement[bool]) -> Delete:
-    # What is being written anew is left alone, so that no two processors wait for each other.
-    keys = select(ANSWERS.c.key).where(condition).limit(SWEEP_ROWS).with_for_update(skip_locked=True)
-    return delete(ANSWERS).where(ANSWERS.c.key.in_(keys))
-
-
-def _meant(purge: Purge) -> ColumnElement[bool]:
-    condition: ColumnElement[bool] = ANSWERS.c.asked_at <= purge.at_s
-    for column, wanted in (
-        (ANSWERS.c.partition, purge.tenant),
-        (ANSWERS.c.model, purge.model),
-        (ANSWERS.c.version, purge.version),
-    ):
-        if wanted is not None:
-            condition &= column == wanted
-    if purge.key_prefix is not None:
-        condition &= ANSWERS.c.key.startswith(purge.key_prefix, autoescape=True)
-    return condition

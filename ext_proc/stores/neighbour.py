@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.stores.breaker import Breaker
+from ext_proc.stores.outlasting import Calls
 
 T = TypeVar("T")
 
@@ -20,9 +21,10 @@ T = TypeVar("T")
 LATE_IN_A_ROW: Final = 3
 # A deadline that this process itself noticed so late says little of the neighbour: so many say as much.
 BUSY_S: Final = 0.005
-LATE_WHEN_BUSY: Final = 12
+LATE_WHEN_BUSY: Final = 6
 # What a new connection may take.
 CONNECT_WITHIN_S: Final = 0.25
+CLOSE_WITHIN_S: Final = 0.25
 
 
 class Away(Exception):
@@ -104,6 +106,7 @@ class Neighbour:
         self._within_s = within_s
         self._breaker = ToldBreaker(clock, log, opens, closes)
         self._turns = asyncio.Semaphore(at_once)
+        self._calls = Calls()
         self._late = 0.0
         self._probing: asyncio.Task[None] | None = None
 
@@ -121,7 +124,7 @@ class Neighbour:
         return True
 
     async def ask(self, call: Callable[[], Awaitable[T]], within_s: float | None = None) -> T:
-        """Return what `call` returns.
+        """Return what `call` returns. A call that is late goes on until it ends, and its caller does not.
 
         Raises:
             Away: it failed, is not answered within `within_s`, or is not made at all.
@@ -131,15 +134,26 @@ class Neighbour:
         within_s = self._within_s if within_s is None else within_s
         now = asyncio.get_running_loop().time
         deadline = begun = now() + within_s
-        try:
-            async with asyncio.timeout_at(deadline), self._turns:
+
+        async def called() -> T:
+            nonlocal begun
+            async with self._turns:
                 begun = now()
-                answer = await call()
+                if begun >= deadline:
+                    raise Away
+                return await call()
+
+        try:
+            async with asyncio.timeout_at(deadline):
+                answer = await self._calls.outlast(called())
         except TimeoutError as error:
-            # A turn that came late says nothing of the neighbour.
-            if deadline - begun > within_s / 2:
+            if now() < deadline:
+                self._breaker.failed(error)  # the client's own
+            elif deadline - begun > within_s / 2:  # a turn that came late says nothing of the neighbour
                 self._was_late(error, busy=now() - deadline > BUSY_S)
             raise Away from error
+        except Away:
+            raise
         except Exception as error:
             # Whatever the client makes of a broken server: nobody's request fails by it.
             self._breaker.failed(error)
@@ -148,10 +162,11 @@ class Neighbour:
         return answer
 
     async def close(self) -> None:
-        """End the probe."""
+        """End the probe, and wait a moment for calls that are late."""
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
+        await self._calls.close(CLOSE_WITHIN_S)
 
     def _was_late(self, error: TimeoutError, *, busy: bool) -> None:
         self._late += 1 / (LATE_WHEN_BUSY if busy else LATE_IN_A_ROW)
@@ -161,11 +176,10 @@ class Neighbour:
 
     async def _try(self) -> None:
         try:
-            async with asyncio.timeout(CONNECT_WITHIN_S):
-                await self._probe()
             # Connected, it must be quick enough too, or it is asked and left again for ever.
-            async with asyncio.timeout(self._within_s):
-                await self._probe()
+            for within_s in (CONNECT_WITHIN_S, self._within_s):
+                async with asyncio.timeout(within_s):
+                    await self._calls.outlast(self._probed())
         except asyncio.CancelledError:
             self._breaker.gave_up()
             raise
@@ -173,6 +187,9 @@ class Neighbour:
             self._breaker.failed(error)
         else:
             self._breaker.succeeded()
+
+    async def _probed(self) -> None:
+        await self._probe()
 
 
 def kind_of(error: BaseException) -> str:

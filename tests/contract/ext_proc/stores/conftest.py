@@ -14,10 +14,11 @@ import structlog
 from sqlalchemy import insert
 
 from ext_proc.answers import Clocks, StoredAnswer
-from ext_proc.stores.database import ANSWERS, DatabaseStore
+from ext_proc.stores.database import DatabaseStore
 from ext_proc.stores.engines import engines_for
 from ext_proc.stores.entry_store import EntryStore
 from ext_proc.stores.redis import PREFIX, RedisStore, connect
+from ext_proc.stores.table import ANSWERS
 from tests.harness.postgres import PostgresMissingError, PostgresServer, postgres_server
 from tests.harness.processes import free_ports, until
 from tests.harness.redis import RedisMissingError, RedisServer, find_server, redis_server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import statistics
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,8 +16,10 @@ from sqlalchemy import event, func, select
 from structlog.testing import capture_logs
 
 from ext_proc.contract.snapshot import Purge
-from ext_proc.stores.database import ANSWERS, READ_WITHIN_S, DatabaseStore
+from ext_proc.stores.database import READ_WITHIN_S, DatabaseStore
 from ext_proc.stores.engines import Engines, engines_for
+from ext_proc.stores.neighbour import LATE_WHEN_BUSY
+from ext_proc.stores.table import ANSWERS
 from tests.contract.ext_proc.stores.conftest import KEY, OTHER, answer, clocks, numbered, written
 from tests.harness.postgres import PostgresServer
 
@@ -74,7 +77,7 @@ async def fill(store: DatabaseStore, numbers: range, ttl_s: float = 60.0) -> Non
 
 
 async def test_processors_that_begin_at_once_make_one_table(database_url: str) -> None:
-    """None of them fails."""
+    """None of them is refused anything."""
     stores = [DatabaseStore(engines_for(database_url), clocks, structlog.get_logger()) for _ in range(5)]
     await asyncio.gather(*(used(store) for store in stores))
     assert [store.stats.failures for store in stores] == [0] * 5
@@ -244,8 +247,8 @@ async def test_a_frozen_server_costs_a_few_moments_and_then_nothing(postgres: Po
                         took.append(time.monotonic() - began)
                         store.put(KEY, answer())
                         await asyncio.sleep(0.002)
-                assert sorted(took)[-1] < 2 * READ_WITHIN_S
-                assert sorted(took)[-4] < READ_WITHIN_S / 2
+                assert len([took_s for took_s in took if took_s > READ_WITHIN_S / 2]) <= LATE_WHEN_BUSY + 1
+                assert statistics.median(took) < 0.001
             finally:
                 postgres.thaw()
             await used(store)

@@ -12,7 +12,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from ext_proc.answers import StoredAnswer
 from ext_proc.stores.entry_store import EntryStore
+from ext_proc.stores.neighbour import LATE_WHEN_BUSY
 from ext_proc.stores.redis import PREFIX, READ_WITHIN_S, RedisStore, connect
 from tests.contract.ext_proc.stores.conftest import KEY, OTHER, answer, clocks, numbered, written
 from tests.harness.redis import RedisServer
@@ -185,9 +187,7 @@ async def test_a_frozen_redis_costs_a_few_milliseconds_and_then_nothing(
                     took.append(time.monotonic() - began)
                     store.put(KEY, answer())
                     await asyncio.sleep(0.002)
-            late = sorted(took)[-4:]
-            assert late[-1] < 2 * READ_WITHIN_S
-            assert late[0] < READ_WITHIN_S / 2
+            assert len([took_s for took_s in took if took_s > READ_WITHIN_S / 2]) <= LATE_WHEN_BUSY + 1
             assert statistics.median(took) < 0.001
         finally:
             redis.thaw()
@@ -235,9 +235,8 @@ async def test_a_connection_that_is_cut_crosses_no_answers(redis: RedisServer) -
         for number in range(40):
             store.put(numbered(number), answer(b"%d" % number))
         await written(store, 40)
-        got = 0
         for turn in range(40):
-            proxy.delay_s = turn % 4 * 0.006
+            proxy.delay_s = turn % 3 * 0.004
             reading = [asyncio.create_task(store.get(numbered(number))) for number in range(40)]
             await asyncio.sleep(turn % 5 * 0.002)
             reading[turn].cancel()
@@ -245,10 +244,12 @@ async def test_a_connection_that_is_cut_crosses_no_answers(redis: RedisServer) -
                 proxy.cut()
             for number, reply in enumerate(await asyncio.gather(*reading, return_exceptions=True)):
                 assert not isinstance(reply, Exception)
-                if reply is not None and not isinstance(reply, BaseException):
-                    assert reply.body == b"%d" % number
-                    got += 1
-        assert got
+                assert not isinstance(reply, StoredAnswer) or reply.body == b"%d" % number
+        proxy.delay_s = 0
+        await back(store)
+        found = await store.get(numbered(7))
+        assert found is not None
+        assert found.body == b"7"
 
 
 def test_a_wrong_address_is_refused_at_once() -> None:
