@@ -30,9 +30,13 @@ class Fact:
     around: tuple[str, ...]
 
     @property
-    def answer(self) -> str:
-        """What the provider says."""
-        return f"This is what is known of {self.name}."
+    def answers(self) -> tuple[str, ...]:
+        """What the provider may say, in three wordings."""
+        return (
+            f"This is what is known of {self.name}.",
+            f"Here is what we know of {self.name}: this.",
+            f"Sure! This is what is known about {self.name}.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

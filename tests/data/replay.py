@@ -50,7 +50,9 @@ class Outcome:
             self.exact += 1
         else:
             self.similar += 1
-        self.wrong += orjson.loads(answered.body)["choices"][0]["message"]["content"] != asked.fact.answer
+        self.wrong += (
+            orjson.loads(answered.body)["choices"][0]["message"]["content"] not in asked.fact.answers
+        )
 
 
 @dataclass(slots=True)
@@ -67,9 +69,11 @@ async def replay(
     embedder: Embedder,
     max_error_rate: float,
     draw: random.Random,
+    *,
     mode: str = "serve",
+    wordings: int = 1,
 ) -> Report:
-    """Ask `questions` one after the other; the provider answers each by its fact, in the same words."""
+    """Ask `questions` one after the other; the provider answers each by its fact, in so many `wordings`."""
     report, loaded = Report(), Loaded(snapshot())
     tiers = Tiers(MemoryStore(_MUCH, _MUCH, lambda: 0.0), {}, lambda: Clocks(0.0, 0.0))
     similar = SimilarQuestions(
@@ -93,7 +97,7 @@ async def replay(
             report.all.add(answer, asked)
             report.by_language.setdefault(asked.fact.language, Outcome()).add(answer, asked)
             if answer is None:
-                cache.on_response(one, _answered(one, asked))
+                cache.on_response(one, _answered(one, draw.choice(asked.fact.answers[:wordings])))
                 await similar.settle()
     finally:
         await similar.close()
@@ -157,8 +161,8 @@ def _exchange(asked: Asked, loaded: Loaded, policy: Policy) -> Exchange:
     return one
 
 
-def _answered(one: Exchange, asked: Asked) -> Answered:
-    message = {"role": "assistant", "content": asked.fact.answer}
+def _answered(one: Exchange, text: str) -> Answered:
+    message = {"role": "assistant", "content": text}
     body = orjson.dumps({"choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
     head = ResponseHead(200, {"content-type": "application/json"})
     return Answered(head, body, parse_completion(one.parsed.operation, body))

