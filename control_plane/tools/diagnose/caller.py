@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol
 from control_plane.tools.diagnose import prompts
 from control_plane.tools.diagnose.budget import Budget, BudgetSpent
 from control_plane.tools.diagnose.failures import CallFailed
+from control_plane.tools.diagnose.sample import Sample
 from control_plane.tools.diagnose.target import Target
-from control_plane.tools.diagnose.wire import Connections, Sample
+from control_plane.tools.diagnose.wire import Connections
 from control_plane.tools.load.calls import Operation, asking
 
 TRIES: Final = 3

@@ -71,6 +71,11 @@ def findings(readings: Readings) -> Findings:
             found.append(finding)
         else:
             nothing.append(f"{finding.because} That is within the noise, or too little.")
+    if readings.sidecar:
+        nothing.append(
+            "Connections are those to the sidecar, which keeps its own to the provider; to see what those "
+            "cost, ask the provider directly."
+        )
     found.sort(key=lambda finding: -finding.gain.value)
     return Findings(tuple(found), tuple(nothing))
 
@@ -99,6 +104,8 @@ def _cold(readings: Readings) -> Iterator[Finding]:
 
 
 def _connections(readings: Readings) -> Iterator[Finding]:
+    if readings.sidecar:
+        return
     gain, count = readings.opening, readings.at_once
     if gain is not None:
         because = (

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from control_plane.tools.diagnose.estimates import Estimate, middle, shift
 from control_plane.tools.diagnose.fitting import Curve, broken, straight
 from control_plane.tools.diagnose.probes import Gap, Probe
+from control_plane.tools.diagnose.sample import Sample
 from control_plane.tools.diagnose.taken import Taken
-from control_plane.tools.diagnose.wire import Sample
 
 LEAST_DIFFERENT_TOKENS = 3
 
@@ -44,13 +44,14 @@ class Readings:
     """Everything that was measured; None where nothing was, and `gaps` say why.
 
     Times are milliseconds. `ttfb` and `total` are those of short calls, on kept connections if
-    `kept`. `opening` is what
+    `kept`; with `sidecar` connections are those to one. `opening` is what
     a new connection adds, `http2` what HTTP/2 takes off a short call, `http2_at_once` what it takes off calls
     made at once on new connections, `load` what calls at once wait for, `hotter` what the highest
     temperature adds to the lowest. `prompt` is milliseconds to the first byte by prompt tokens; `per_token`
     is milliseconds a token of the answer.
     """
 
+    sidecar: bool
     first: Warmth
     paused: Warmth | None
     dns: Estimate | None
@@ -91,6 +92,7 @@ def read(taken: Taken, *, tls: bool, at_once: int) -> Readings:
     answers = [(float(one.output_tokens), one.total_ms) for one in samples[Probe.TEMPERATURE]]
     line = straight(answers) if len({tokens for tokens, _ in answers}) >= LEAST_DIFFERENT_TOKENS else None
     return Readings(
+        sidecar=first.sidecar,
         first=_warmth(first, fresh),
         paused=_warmth(samples[Probe.PAUSE][0], fresh) if samples[Probe.PAUSE] else None,
         dns=_times(sample.dns_ms for sample in opened),

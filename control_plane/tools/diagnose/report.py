@@ -36,6 +36,7 @@ def as_json(spent: Spent, readings: Readings, found: Findings) -> dict[str, Any]
     return {
         "url": spent.url,
         "model": spent.model,
+        "sidecar": readings.sidecar,
         "requests": spent.requests,
         "tokens": spent.tokens,
         "seconds": round(spent.seconds, 1),

@@ -17,8 +17,9 @@ from control_plane.tools.diagnose.caller import Caller, Question
 from control_plane.tools.diagnose.failures import CallFailed, DiagnoseFailed
 from control_plane.tools.diagnose.plan import Plan
 from control_plane.tools.diagnose.probes import BURST_PROBES, HTTP2_PROBES, Gap, Probe
+from control_plane.tools.diagnose.sample import Sample
 from control_plane.tools.diagnose.taken import Taken
-from control_plane.tools.diagnose.wire import Connections, Http, Sample, Wire
+from control_plane.tools.diagnose.wire import Connections, Http, Wire
 
 IN_A_ROW: Final = 3
 HTTP2_ANSWER_S: Final = 5.0

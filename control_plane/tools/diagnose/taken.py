@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from control_plane.tools.diagnose.probes import Gap, Probe
-from control_plane.tools.diagnose.wire import Sample
+from control_plane.tools.diagnose.sample import Sample
 
 
 @dataclass(slots=True)

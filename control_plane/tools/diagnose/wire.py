@@ -22,6 +22,7 @@ import httpcore
 import orjson
 
 from control_plane.tools.diagnose.failures import DiagnoseFailed, refused, stranger, unknown_host, unreachable
+from control_plane.tools.diagnose.sample import Sample
 from control_plane.tools.diagnose.target import Target
 from control_plane.tools.load.calls import Operation
 from control_plane.tools.load.sse import StreamReader
@@ -32,33 +33,6 @@ MOST_BYTES: Final = 4 * 1024 * 1024  # of one answer; what is asked for is far b
 
 Http = Literal["1.1", "2"]
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One answered call. Times are milliseconds; the first three are None on a connection that was there.
-
-    `ttfb_ms` (to the answer's first byte) and `total_ms` count from the call's start, so on a new connection
-    they include what opening it took. `first_token_ms` and `gaps_ms` are those of a stream. Tokens are what
-    the answer's `usage` says, 0 where it says nothing. `cut`: the token limit ended the answer.
-    """
-
-    ttfb_ms: float
-    total_ms: float
-    dns_ms: float | None = None
-    connect_ms: float | None = None
-    tls_ms: float | None = None
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    cut: bool = False
-    http2: bool = False
-    first_token_ms: float | None = None
-    gaps_ms: tuple[float, ...] = ()
-
-    @property
-    def opened(self) -> bool:
-        """Whether the call opened its connection."""
-        return self.connect_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +135,9 @@ class Wire:
             name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers
         }
         http2 = response.extensions.get("http_version") == b"HTTP/2"
-        times = _Times(begun, first, ended, opening, connections.dns_ms if opening.opened else None, http2)
+        sidecar = any(name.startswith("x-outrigger-") for name in headers)
+        dns_ms = connections.dns_ms if opening.opened else None
+        times = _Times(begun, first, ended, opening, dns_ms, http2, sidecar)
         if reader is not None:
             return self._streamed(times, reader, headers)
         return self._whole(times, response.status, bytes(content), headers)
@@ -274,6 +250,7 @@ class _Times:
     opening: _Opening
     dns_ms: float | None
     http2: bool
+    sidecar: bool
 
     def sample(
         self, prompt: int, output: int, *, cut: bool = False, reader: StreamReader | None = None
@@ -291,6 +268,7 @@ class _Times:
             output_tokens=output,
             cut=cut,
             http2=self.http2,
+            sidecar=self.sidecar,
             first_token_ms=None if first_token is None else before + (first_token - self.begun) * 1000,
             gaps_ms=tuple(gap * 1000 for gap in reader.gaps) if reader is not None else (),
         )

@@ -120,6 +120,14 @@ async def test_the_key_and_no_store_are_sent() -> None:
     assert ("x-outrigger-cache", "no-store") in seen.headers
 
 
+async def test_a_sidecar_is_noticed() -> None:
+    """By its headers."""
+    async with served() as (provider, wire), wire.connections() as connections:
+        provider.script(Behaviour(generate=True, headers=(("x-outrigger-model", "m"),)))
+        assert (await wire.call(connections, BODY)).sidecar
+        assert not (await wire.call(connections, BODY)).sidecar
+
+
 async def test_nobody_listens() -> None:
     """A port that is closed, a name that is none, a server that is not trusted."""
     async with served() as (provider, _):

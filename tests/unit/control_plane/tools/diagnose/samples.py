@@ -1,8 +1,8 @@
 """Samples made by hand, for the tests of what is read from them."""
 
 from control_plane.tools.diagnose.probes import Probe
+from control_plane.tools.diagnose.sample import Sample
 from control_plane.tools.diagnose.taken import Taken
-from control_plane.tools.diagnose.wire import Sample
 
 
 def kept(total_ms: float, **more: object) -> Sample:

@@ -7,8 +7,9 @@ import pytest
 from control_plane.tools.diagnose.budget import Budget, BudgetSpent
 from control_plane.tools.diagnose.caller import Caller, Question
 from control_plane.tools.diagnose.failures import CallFailed
+from control_plane.tools.diagnose.sample import Sample
 from control_plane.tools.diagnose.target import Target
-from control_plane.tools.diagnose.wire import Connections, Sample
+from control_plane.tools.diagnose.wire import Connections
 
 GOOD = Sample(1.0, 2.0, prompt_tokens=9, output_tokens=1)
 NOWHERE: Connections = None  # type: ignore[assignment]

@@ -1,5 +1,6 @@
 """What can be gained, and by which field."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -69,6 +70,15 @@ def test_too_little_is_no_finding() -> None:
     taken.samples[Probe.KEPT] = [kept(20.0) for _ in range(8)]
     each = [one.each for one in findings(read(taken, tls=False, at_once=0)).found]
     assert each == ["repeated call"]
+
+
+def test_connections_to_a_sidecar_are_not_the_providers() -> None:
+    """They are no finding, and that is said."""
+    taken = everything()
+    taken.samples[Probe.FIRST] = [replace(taken.samples[Probe.FIRST][0], sidecar=True)]
+    made = findings(read(taken, tls=False, at_once=8))
+    assert not [one for one in made.found if "http" in one.setting.fields]
+    assert any("ask the provider directly" in sentence for sentence in made.nothing)
 
 
 def test_too_few_calls_are_no_finding() -> None:
