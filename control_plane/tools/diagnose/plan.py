@@ -64,9 +64,7 @@ def plan(requests: int, tokens: int, concurrency: int, longest: int, randomness:
     return Plan(
         pairs=given["pairs"] // CALLS_OF_A_PAIR,
         prompts=_sizes(given["prompts"], longest, int(tokens * TOKEN_SHARE), randomness),
-        temperatures=tuple(
-            TEMPERATURES[number % len(TEMPERATURES)] for number in range(given["temperatures"])
-        ),
+        temperatures=_temperatures(given["temperatures"]),
         streams=given["streams"],
         http2=given["http2"],
         at_once=min(concurrency, given["bursts"] // BURSTS) if concurrency > 1 else 0,
@@ -98,3 +96,9 @@ def _sizes(calls: int, longest: int, tokens: int, randomness: random.Random) -> 
     sizes = [max(16, round(share * top)) for share in repeated]
     randomness.shuffle(sizes)
     return tuple(sizes)
+
+
+def _temperatures(calls: int) -> tuple[float, ...]:
+    """Return a temperature for each call; few calls are better spent on few of them."""
+    kinds = min(len(TEMPERATURES), max(2, calls // 3))
+    return tuple(TEMPERATURES[number % kinds] for number in range(calls))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from control_plane.tools.diagnose.estimates import Estimate, middle, shift
 from control_plane.tools.diagnose.fitting import Curve, broken, straight
@@ -116,7 +117,8 @@ def read(taken: Taken, *, tls: bool, at_once: int) -> Readings:
         hotter=_hotter(taken),
         per_token=line.slope if line is not None else None,
         first_token=_times(sample.first_token_ms for sample in samples[Probe.STREAM]),
-        between_tokens=middle([gap for sample in samples[Probe.STREAM] for gap in sample.gaps_ms]),
+        # Several tokens may come in one read, so single gaps say little; their mean over a stream does.
+        between_tokens=middle([fmean(one.gaps_ms) for one in samples[Probe.STREAM] if one.gaps_ms]),
         streamed=middle(_totals(samples[Probe.STREAM])),
         lost=middle(taken.lost_ms),
         failures=tuple(sorted(taken.failures.items())),

@@ -51,6 +51,12 @@ def test_a_small_budget_drops_what_seldom_finds_something() -> None:
     assert made.at_once == 0
 
 
+def test_few_calls_go_to_few_temperatures() -> None:
+    """Two temperatures twice rather than four once; with more calls there are more of them."""
+    assert sorted(planned(40).temperatures) == [0.2, 0.2, 1.0, 1.0]
+    assert set(planned(110).temperatures) == {0.2, 0.5, 0.8, 1.0}
+
+
 def test_one_call() -> None:
     """Just the first one."""
     made = planned(1)

@@ -24,7 +24,7 @@ def test_phases_and_differences() -> None:
     assert readings.http2_at_once is not None
     assert readings.http2_at_once.value == 120
     assert readings.between_tokens is not None
-    assert (readings.between_tokens.value, readings.between_tokens.n) == (12.5, 9)
+    assert (readings.between_tokens.value, readings.between_tokens.n) == (12.5, 3)
 
 
 def test_own_work_is_no_waiting() -> None:
