@@ -1,9 +1,9 @@
 """Batches: inputs of several requests that go up in one call (docs/policies/batch.md).
 
-A *gathering* is of one question shape: equal model, version, parameters and keys. A request that comes while
-few others of its gathering are waiting goes up by itself at once. While more are, inputs gather; they go
+A *queue* is of one question shape: equal model, version, parameters and keys. A request that comes while
+few others of its queue are waiting goes up by itself at once. While more are, inputs gather; they go
 up when they are enough for a call, when the first of them has waited as long as it may, or when nothing of
-the gathering is out any more (group commit).
+the queue is out any more (group commit).
 
 Invariants: an input is in one call at a time; a waiter is woken exactly once, with a share for each of its
 inputs or with none at all, and then goes alone; a call that nobody waits for is ended.
@@ -24,7 +24,7 @@ from ext_proc.openai.batching.inputs import Codec, Input, Parts, Share
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a gathering gathers. `max_inputs` and `max_tokens` bound one call, `max_wait_s` the waiting."""
+    """How a queue gathers. `max_inputs` and `max_tokens` bound one call, `max_wait_s` the waiting."""
 
     send_below: int
     max_inputs: int
@@ -40,6 +40,7 @@ class Member:
     parts: Parts
     done: asyncio.Future[list[Share] | None]
     shares: list[Share | None]
+    missing: int
     backend: str = ""
     size: int = 0
 
@@ -48,12 +49,12 @@ class Member:
         """Whether somebody still wants the answer."""
         return not self.done.done()
 
-    def take(self, place: int, share: Share) -> None:
+    def take(self, number: int, share: Share) -> None:
         """Take the share of one input; with the last one the request is answered."""
-        self.shares[place] = share
-        whole = [one for one in self.shares if one is not None]
-        if len(whole) == len(self.shares) and not self.done.done():
-            self.done.set_result(whole)
+        self.shares[number] = share
+        self.missing -= 1
+        if not self.missing and not self.done.done():
+            self.done.set_result([one for one in self.shares if one is not None])
 
     def alone(self) -> None:
         """Send the request up by itself."""
@@ -62,7 +63,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuedInput:
     """One input of a member."""
 
     member: Member
@@ -78,44 +79,45 @@ class Place:
 class Batch:
     """The inputs of one call. Its first member stands for all in what is equal."""
 
-    gathering: Gathering
-    places: list[Place]
+    queue: BatchQueue
+    queued: list[QueuedInput]
 
     @property
     def codec(self) -> Codec:
         """How its inputs are put together."""
-        return self.gathering.codec
+        return self.queue.codec
 
     @property
     def members(self) -> list[Member]:
         """Everybody with an input in it, each once."""
-        return list({id(place.member): place.member for place in self.places}.values())
+        return list({id(entry.member): entry.member for entry in self.queued}.values())
 
     @property
     def wanted(self) -> bool:
         """Whether anybody waits for it."""
-        return any(place.member.waits for place in self.places)
+        return any(entry.member.waits for entry in self.queued)
 
 
 @dataclass(slots=True, eq=False)
-class Gathering:
+class BatchQueue:
     """Requests of one shape: those that wait for company, and how many are out."""
 
     key: Hashable
     codec: Codec
     terms: Terms
     adaptation: Adaptation | None = None
-    waiting: deque[Place] = field(default_factory=deque)
+    waiting: deque[QueuedInput] = field(default_factory=deque)
+    tokens: int = 0  # of those that wait
     requests: int = 0  # on their way or waiting
     calls: int = 0  # out
     timer: asyncio.TimerHandle | None = None
 
 
 class Batches:
-    """The gatherings of one processor.
+    """The queues of one processor.
 
     Args:
-        send: makes the call of one batch: gives each place its share, or leaves members for `alone`.
+        send: makes the call of one batch: gives each entry its share, or leaves members for `alone`.
         clock: a monotonic time in seconds.
     """
 
@@ -124,91 +126,90 @@ class Batches:
     ) -> None:
         self._send = send
         self._clock = clock
-        self._gatherings: dict[Hashable, Gathering] = {}
+        self._queues: dict[Hashable, BatchQueue] = {}
         self._calls: dict[asyncio.Task[None], Batch] = {}
 
     def __len__(self) -> int:
-        return len(self._gatherings)
+        return len(self._queues)
 
-    def gathering(
+    def queue(
         self, key: Hashable, codec: Codec, terms: Terms, adaptation: Adaptation | None = None
-    ) -> Gathering:
-        """Return the gathering of `key`, opened with these if there is none."""
-        found = self._gatherings.get(key)
+    ) -> BatchQueue:
+        """Return the queue of `key`, opened with these if there is none."""
+        found = self._queues.get(key)
         if found is None:
-            found = self._gatherings[key] = Gathering(key, codec, terms, adaptation)
+            found = self._queues[key] = BatchQueue(key, codec, terms, adaptation)
         return found
 
-    def goes_at_once(self, gathering: Gathering, inputs: int) -> bool:
+    def goes_at_once(self, queue: BatchQueue, inputs: int) -> bool:
         """Say whether a request with so many inputs need not wait; if so, `left` must be told of its end."""
-        if gathering.adaptation is not None:
-            gathering.adaptation.arrived(self._clock(), inputs)
-        if gathering.requests + 1 >= gathering.terms.send_below or inputs > gathering.terms.max_inputs:
+        if queue.adaptation is not None:
+            queue.adaptation.arrived(self._clock(), inputs)
+        if queue.requests + 1 >= queue.terms.send_below or inputs > queue.terms.max_inputs:
             return False
-        gathering.requests += 1
-        gathering.calls += 1
+        queue.requests += 1
+        queue.calls += 1
         return True
 
     def left(self, key: Hashable) -> None:
-        """Take notice that a request which went at once has ended, by the key of its gathering."""
-        gathering = self._gatherings[key]
-        gathering.requests -= 1
-        self._call_ended(gathering)
+        """Take notice that a request which went at once has ended, by the key of its queue."""
+        queue = self._queues[key]
+        queue.requests -= 1
+        self._call_ended(queue)
 
-    async def wait(self, gathering: Gathering, exchange: Exchange, parts: Parts) -> Member:
+    async def wait(self, queue: BatchQueue, exchange: Exchange, parts: Parts) -> Member:
         """Gather with others until all inputs are answered, or the request has to go alone."""
         done: asyncio.Future[list[Share] | None] = asyncio.get_running_loop().create_future()
-        member = Member(exchange, parts, done, [None] * len(parts.inputs))
-        gathering.requests += 1
-        gathering.waiting.extend(Place(member, number) for number in range(len(parts.inputs)))
-        self._send_what_is_ready(gathering)
+        member = Member(exchange, parts, done, [None] * len(parts.inputs), len(parts.inputs))
+        queue.requests += 1
+        queue.waiting.extend(QueuedInput(member, number) for number in range(len(parts.inputs)))
+        queue.tokens += sum(one.tokens for one in parts.inputs)
+        self._send_what_is_ready(queue)
         try:
             await done
         finally:
-            gathering.requests -= 1
+            queue.requests -= 1
             if done.cancelled():
-                self._gone(gathering, member)
-            self._forget(gathering)
+                self._gone(queue, member)
+            self._forget(queue)
         return member
 
-    def _send_what_is_ready(self, gathering: Gathering) -> None:
-        size = gathering.adaptation.size if gathering.adaptation is not None else gathering.terms.max_inputs
-        while len(gathering.waiting) >= size or self._tokens(gathering) >= gathering.terms.max_tokens:
-            self._dispatch(gathering, size)
-        if gathering.waiting and gathering.calls == 0 and gathering.terms.send_below > 1:
-            self._send_all(gathering)
-        elif gathering.waiting and gathering.timer is None:
-            wait_s = gathering.terms.max_wait_s
-            if gathering.adaptation is not None:
-                wait_s = gathering.adaptation.window_s(self._clock())
+    def _send_what_is_ready(self, queue: BatchQueue) -> None:
+        size = queue.adaptation.size if queue.adaptation is not None else queue.terms.max_inputs
+        while len(queue.waiting) >= size or queue.tokens >= queue.terms.max_tokens:
+            self._dispatch(queue, size)
+        if queue.waiting and queue.calls == 0 and queue.terms.send_below > 1:
+            self._send_all(queue)
+        elif queue.waiting and queue.timer is None:
+            wait_s = queue.terms.max_wait_s
+            if queue.adaptation is not None:
+                wait_s = queue.adaptation.window_s(self._clock())
             loop = asyncio.get_running_loop()
-            gathering.timer = loop.call_later(wait_s, self._waited, gathering)
-        elif not gathering.waiting:
-            self._stop_timer(gathering)
+            queue.timer = loop.call_later(wait_s, self._waited, queue)
+        elif not queue.waiting:
+            self._stop_timer(queue)
 
-    def _tokens(self, gathering: Gathering) -> int:
-        return sum(place.input.tokens for place in gathering.waiting)
+    def _waited(self, queue: BatchQueue) -> None:
+        queue.timer = None
+        self._send_all(queue)
 
-    def _waited(self, gathering: Gathering) -> None:
-        gathering.timer = None
-        self._send_all(gathering)
+    def _send_all(self, queue: BatchQueue) -> None:
+        while queue.waiting:
+            self._dispatch(queue, queue.terms.max_inputs)
+        self._stop_timer(queue)
 
-    def _send_all(self, gathering: Gathering) -> None:
-        while gathering.waiting:
-            self._dispatch(gathering, gathering.terms.max_inputs)
-        self._stop_timer(gathering)
-
-    def _dispatch(self, gathering: Gathering, size: int) -> None:
+    def _dispatch(self, queue: BatchQueue, size: int) -> None:
         """Send the first `size` inputs, or as many as the token bound allows; one goes in any case."""
-        places: list[Place] = []
+        queued: list[QueuedInput] = []
         tokens = 0
-        while gathering.waiting and len(places) < size:
-            tokens += gathering.waiting[0].input.tokens
-            if places and tokens > gathering.terms.max_tokens:
+        while queue.waiting and len(queued) < size:
+            tokens += queue.waiting[0].input.tokens
+            if queued and tokens > queue.terms.max_tokens:
                 break
-            places.append(gathering.waiting.popleft())
-        batch = Batch(gathering, places)
-        gathering.calls += 1
+            queue.tokens -= queue.waiting[0].input.tokens
+            queued.append(queue.waiting.popleft())
+        batch = Batch(queue, queued)
+        queue.calls += 1
         task = asyncio.get_running_loop().create_task(self._run(batch), name="batch")
         self._calls[task] = batch
         task.add_done_callback(self._ended)
@@ -216,47 +217,48 @@ class Batches:
     async def _run(self, batch: Batch) -> None:
         began = self._clock()
         await self._send(batch)
-        if batch.gathering.adaptation is not None:
-            batch.gathering.adaptation.answered(len(batch.places), self._clock() - began)
+        if batch.queue.adaptation is not None:
+            batch.queue.adaptation.answered(len(batch.queued), self._clock() - began)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         batch = self._calls.pop(task)
         for member in batch.members:
-            if any(member.shares[place.number] is None for place in batch.places if place.member is member):
+            if any(member.shares[entry.number] is None for entry in batch.queued if entry.member is member):
                 member.alone()
-        self._call_ended(batch.gathering)
+        self._call_ended(batch.queue)
 
-    def _call_ended(self, gathering: Gathering) -> None:
-        gathering.calls -= 1
-        if gathering.waiting:
-            self._send_what_is_ready(gathering)
-        self._forget(gathering)
+    def _call_ended(self, queue: BatchQueue) -> None:
+        queue.calls -= 1
+        if queue.waiting:
+            self._send_what_is_ready(queue)
+        self._forget(queue)
 
-    def _gone(self, gathering: Gathering, member: Member) -> None:
+    def _gone(self, queue: BatchQueue, member: Member) -> None:
         """Take out what a member still had waiting, and end the calls that were for nobody else."""
-        if any(place.member is member for place in gathering.waiting):
-            gathering.waiting = deque(place for place in gathering.waiting if place.member is not member)
+        if any(entry.member is member for entry in queue.waiting):
+            queue.waiting = deque(entry for entry in queue.waiting if entry.member is not member)
+            queue.tokens = sum(entry.input.tokens for entry in queue.waiting)
         for task, batch in list(self._calls.items()):
-            if batch.gathering is gathering and not batch.wanted:
+            if batch.queue is queue and not batch.wanted:
                 task.cancel()
 
-    def _forget(self, gathering: Gathering) -> None:
-        if gathering.requests or gathering.calls or gathering.waiting:
+    def _forget(self, queue: BatchQueue) -> None:
+        if queue.requests or queue.calls or queue.waiting:
             return
-        self._stop_timer(gathering)
-        if self._gatherings.get(gathering.key) is gathering:
-            del self._gatherings[gathering.key]
+        self._stop_timer(queue)
+        if self._queues.get(queue.key) is queue:
+            del self._queues[queue.key]
 
-    def _stop_timer(self, gathering: Gathering) -> None:
-        if gathering.timer is not None:
-            gathering.timer.cancel()
-            gathering.timer = None
+    def _stop_timer(self, queue: BatchQueue) -> None:
+        if queue.timer is not None:
+            queue.timer.cancel()
+            queue.timer = None
 
 
-def shares_of(places: Sequence[Place], shares: Sequence[Share | None]) -> None:
-    """Give each place its share; one without any makes its member go alone."""
-    for place, share in zip(places, shares, strict=True):
+def shares_of(queued: Sequence[QueuedInput], shares: Sequence[Share | None]) -> None:
+    """Give each entry its share; one without any makes its member go alone."""
+    for entry, share in zip(queued, shares, strict=True):
         if share is None:
-            place.member.alone()
+            entry.member.alone()
         else:
-            place.member.take(place.number, share)
+            entry.member.take(entry.number, share)

@@ -145,7 +145,7 @@ class Exchange:
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
     # batch
-    gathering: Hashable | None = None  # the key of the gathering that it left at once
+    batch_queue: Hashable | None = None  # the key of the queue that it went past at once
     # where it was sent, once it was
     forwarded: Forward | None = None
     # from the transport: tells Envoy to wait longer than it would

@@ -82,19 +82,19 @@ class BatchStage(PassingStage):
             return None
         terms = _terms(exchange, policy)
         key = _key(exchange, parts)
-        gathering = self._batches.gathering(key, codec, terms, self._adaptation(exchange, policy, terms))
-        if self._batches.goes_at_once(gathering, len(parts.inputs)):
-            exchange.gathering = key
+        queue = self._batches.queue(key, codec, terms, self._adaptation(exchange, policy, terms))
+        if self._batches.goes_at_once(queue, len(parts.inputs)):
+            exchange.batch_queue = key
             # To know when it has been answered.
             exchange.wants_head = True
             return None
         await exchange.park()
-        return self._answer(exchange, await self._batches.wait(gathering, exchange, parts), codec)
+        return self._answer(exchange, await self._batches.wait(queue, exchange, parts), codec)
 
     def on_end(self, exchange: Exchange) -> None:
         """Let those who wait for company know that this one has been answered."""
-        if exchange.gathering is not None:
-            key, exchange.gathering = exchange.gathering, None
+        if exchange.batch_queue is not None:
+            key, exchange.batch_queue = exchange.batch_queue, None
             self._batches.left(key)
 
     def _adaptation(self, exchange: Exchange, policy: BatchPolicy, terms: Terms) -> Adaptation | None:
@@ -137,10 +137,10 @@ class BatchStage(PassingStage):
 
     async def _send(self, batch: Batch) -> None:
         """Make the call and give everybody their share. Whoever gets none goes alone."""
-        first = next((place.member for place in batch.places if place.member.waits), None)
+        first = next((entry.member for entry in batch.queued if entry.member.waits), None)
         if first is None:
             return
-        inputs = [place.input for place in batch.places]
+        inputs = [entry.input for entry in batch.queued]
         sent = batch.codec.put_together(first.parts, inputs)
         leader = first.exchange
         request = Request(leader.parsed.operation, sent, leader.parsed.model, stream=False)
@@ -155,7 +155,7 @@ class BatchStage(PassingStage):
                 for member in batch.members:
                     member.backend = reply.headers.get(names.BACKEND, "")
                     member.size = max(member.size, len(inputs))
-            shares_of(batch.places, batch.codec.deal_out(first.parts, inputs, sent, body))
+            shares_of(batch.queued, batch.codec.deal_out(first.parts, inputs, sent, body))
         except (CallFailed, Mismatch) as error:
             self._log.info("the members of a batch go alone", reason=str(error), inputs=len(inputs))
         except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ext_proc.adaptation import Adaptation
-from ext_proc.batches import Batch, Batches, Gathering, Member, Terms, shares_of
+from ext_proc.batches import Batch, Batches, BatchQueue, Member, Terms, shares_of
 from ext_proc.openai.batching.inputs import Input, Parts, Share
 from ext_proc.openai.batching.native import Native
 from ext_proc.openai.paths import Operation
@@ -41,25 +41,25 @@ class Provider:
 
     async def send(self, batch: Batch) -> None:
         """Give each input its own text; a batch with poison in it gives nothing."""
-        texts = [place.input.value for place in batch.places]
+        texts = [entry.input.value for entry in batch.queued]
         self.asked.append(texts)
         try:
             await self.gate.wait()
             await asyncio.sleep(0)
             if self.poison.isdisjoint(texts):
                 shares = [Share({}, ({"said": text},), 0, 0) for text in texts]
-                shares_of(batch.places, shares)
+                shares_of(batch.queued, shares)
         finally:
             self.ended += 1
 
-    def gathering(self, key: bytes = b"k", **terms: Any) -> Gathering:
-        """Return the gathering, which sends at most 3 inputs and goes at once below 1 waiting."""
+    def queue(self, key: bytes = b"k", **terms: Any) -> BatchQueue:
+        """Return the queue, which sends at most 3 inputs and goes at once below 1 waiting."""
         given = {"send_below": 1, "max_inputs": 3, "max_tokens": 100, "max_wait_s": WINDOW_S, **terms}
-        return self.batches.gathering(key, CODEC, Terms(**given))
+        return self.batches.queue(key, CODEC, Terms(**given))
 
-    def ask(self, gathering: Gathering, *texts: str, tokens: int = 1) -> asyncio.Task[Member]:
+    def ask(self, queue: BatchQueue, *texts: str, tokens: int = 1) -> asyncio.Task[Member]:
         """Gather with these inputs."""
-        return asyncio.create_task(self.batches.wait(gathering, exchange(), parts(*texts, tokens=tokens)))
+        return asyncio.create_task(self.batches.wait(queue, exchange(), parts(*texts, tokens=tokens)))
 
 
 def said(member: Member) -> list[str] | None:
@@ -71,8 +71,8 @@ def said(member: Member) -> list[str] | None:
 async def test_a_full_call_goes_at_once_and_a_rest_with_its_window() -> None:
     """Seven inputs are calls of three, three and one; everybody gets their own."""
     provider = Provider()
-    gathering = provider.gathering()
-    waiting = [provider.ask(gathering, f"t{number}") for number in range(7)]
+    queue = provider.queue()
+    waiting = [provider.ask(queue, f"t{number}") for number in range(7)]
     await settled()
     assert [len(texts) for texts in provider.asked] == [3, 3]
     members = await asyncio.gather(*waiting)
@@ -85,11 +85,11 @@ async def test_a_full_call_goes_at_once_and_a_rest_with_its_window() -> None:
 async def test_few_go_at_once_and_others_gather_until_they_are_answered() -> None:
     """With a call out, arrivals wait for its end and no longer."""
     provider = Provider(open=False)
-    gathering = provider.gathering(send_below=3, max_wait_s=60)
-    assert provider.batches.goes_at_once(gathering, 1)
-    assert provider.batches.goes_at_once(gathering, 1)
-    assert not provider.batches.goes_at_once(gathering, 1)
-    waiting = [provider.ask(gathering, text) for text in "ab"]
+    queue = provider.queue(send_below=3, max_wait_s=60)
+    assert provider.batches.goes_at_once(queue, 1)
+    assert provider.batches.goes_at_once(queue, 1)
+    assert not provider.batches.goes_at_once(queue, 1)
+    waiting = [provider.ask(queue, text) for text in "ab"]
     await settled()
     assert provider.asked == []
     provider.batches.left(b"k")
@@ -105,21 +105,29 @@ async def test_few_go_at_once_and_others_gather_until_they_are_answered() -> Non
 async def test_more_inputs_than_a_call_holds_are_several_calls() -> None:
     """Their answers are one again, in order; a neighbour shares the last call."""
     provider = Provider()
-    gathering = provider.gathering()
-    assert not provider.batches.goes_at_once(gathering, 7)
-    large, small = provider.ask(gathering, *"abcdefg"), provider.ask(gathering, "z")
+    queue = provider.queue()
+    assert not provider.batches.goes_at_once(queue, 7)
+    large, small = provider.ask(queue, *"abcdefg"), provider.ask(queue, "z")
     assert said(await large) == list("abcdefg")
     assert said(await small) == ["z"]
     assert provider.asked == [["a", "b", "c"], ["d", "e", "f"], ["g", "z"]]
 
 
+async def test_one_request_of_ten_thousand_inputs_holds_nobody_up() -> None:
+    """Its share of the work is linear in them."""
+    provider = Provider()
+    queue = provider.queue(max_inputs=20, max_tokens=1_000_000)
+    texts = [str(number) for number in range(10_000)]
+    async with asyncio.timeout(5):
+        assert said(await provider.ask(queue, *texts)) == texts
+    assert len(provider.asked) == 500
+
+
 async def test_tokens_bound_a_call() -> None:
     """One input goes, however large it is."""
     provider = Provider()
-    gathering = provider.gathering(max_tokens=10, max_inputs=50)
-    waiting = [
-        provider.ask(gathering, text, tokens=tokens) for text, tokens in (("a", 4), ("b", 5), ("c", 99))
-    ]
+    queue = provider.queue(max_tokens=10, max_inputs=50)
+    waiting = [provider.ask(queue, text, tokens=tokens) for text, tokens in (("a", 4), ("b", 5), ("c", 99))]
     await asyncio.gather(*waiting)
     assert provider.asked == [["a", "b"], ["c"]]
 
@@ -128,8 +136,8 @@ async def test_a_batch_that_fails_sends_its_members_alone() -> None:
     """And no other batch."""
     provider = Provider()
     provider.poison = {"b"}
-    gathering = provider.gathering()
-    members = await asyncio.gather(*(provider.ask(gathering, text) for text in "abcdef"))
+    queue = provider.queue()
+    members = await asyncio.gather(*(provider.ask(queue, text) for text in "abcdef"))
     assert [said(member) for member in members] == [None, None, None, ["d"], ["e"], ["f"]]
 
 
@@ -140,16 +148,16 @@ async def test_a_fault_of_ours_sends_its_members_alone(caplog: pytest.LogCapture
         raise RuntimeError("broken")
 
     batches = Batches(broken, lambda: 0.0)
-    gathering = batches.gathering(b"k", CODEC, Terms(1, 1, 10, 1.0))
-    member = await batches.wait(gathering, exchange(), parts("a"))
+    queue = batches.queue(b"k", CODEC, Terms(1, 1, 10, 1.0))
+    member = await batches.wait(queue, exchange(), parts("a"))
     assert said(member) is None
 
 
 async def test_one_that_leaves_takes_only_its_own_along() -> None:
     """Before the call its inputs are left out; a call for nobody is ended."""
     provider = Provider(open=False)
-    gathering = provider.gathering()
-    stays, leaves = provider.ask(gathering, "a"), provider.ask(gathering, "b")
+    queue = provider.queue()
+    stays, leaves = provider.ask(queue, "a"), provider.ask(queue, "b")
     await settled()
     leaves.cancel()
     await settled()
@@ -161,10 +169,10 @@ async def test_one_that_leaves_takes_only_its_own_along() -> None:
 
 
 async def test_shapes_do_not_mix() -> None:
-    """Each gathering has its own calls."""
+    """Each queue has its own calls."""
     provider = Provider()
     await asyncio.gather(
-        *(provider.ask(provider.gathering(key), text) for key, text in ((b"x", "a"), (b"y", "b")))
+        *(provider.ask(provider.queue(key), text) for key, text in ((b"x", "a"), (b"y", "b")))
     )
     assert sorted(provider.asked) == [["a"], ["b"]]
 
@@ -173,10 +181,10 @@ async def test_a_learned_size_is_kept_to() -> None:
     """It is the adaptation's, not the policy's."""
     provider = Provider()
     adaptation = Adaptation(8, WINDOW_S, 1.0)
-    gathering = provider.batches.gathering(b"k", CODEC, Terms(1, 8, 100, WINDOW_S), adaptation)
+    queue = provider.batches.queue(b"k", CODEC, Terms(1, 8, 100, WINDOW_S), adaptation)
     for _ in range(4):
-        provider.batches.goes_at_once(gathering, 1)
-    members = await asyncio.gather(*(provider.ask(gathering, str(number)) for number in range(4)))
+        provider.batches.goes_at_once(queue, 1)
+    members = await asyncio.gather(*(provider.ask(queue, str(number)) for number in range(4)))
     assert all(said(member) for member in members)
     assert [len(texts) for texts in provider.asked] == [2, 2]
 
@@ -187,21 +195,21 @@ async def test_whatever_happens_each_gets_its_own_or_goes_alone(seed: int) -> No
     a neighbour's answer, and nothing is left behind.
     """
     chance, provider = random.Random(seed), Provider()
-    gatherings = [provider.gathering(key, send_below=chance.choice((1, 3))) for key in (b"x", b"y")]
+    queues = [provider.queue(key, send_below=chance.choice((1, 3))) for key in (b"x", b"y")]
     provider.poison = {f"{number}.0" for number in range(0, 200, 17)}
 
     async def live(number: int) -> tuple[Sequence[str], list[str] | None]:
         await asyncio.sleep(chance.random() * 0.05)
         key = chance.choice((b"x", b"y"))
-        gathering = provider.batches.gathering(key, CODEC, gatherings[0].terms)
-        texts = [f"{number}.{place}" for place in range(chance.randint(1, 5))]
-        if provider.batches.goes_at_once(gathering, len(texts)):
+        queue = provider.batches.queue(key, CODEC, queues[0].terms)
+        texts = [f"{number}.{entry}" for entry in range(chance.randint(1, 5))]
+        if provider.batches.goes_at_once(queue, len(texts)):
             try:
                 await asyncio.sleep(chance.random() * 0.01)
             finally:
                 provider.batches.left(key)
             return texts, texts
-        return texts, said(await provider.batches.wait(gathering, exchange(), parts(*texts)))
+        return texts, said(await provider.batches.wait(queue, exchange(), parts(*texts)))
 
     tasks = [asyncio.create_task(live(number)) for number in range(200)]
     for task in chance.sample(tasks, 40):
