@@ -93,6 +93,11 @@ class DatabaseStore(EntryStore):
         super().start()
         self._sweeping = asyncio.get_running_loop().create_task(self._sweep_on(), name="cache sweep")
 
+    async def open(self) -> None:
+        """Connect and make the table now, so that the first read finds what there is. Never fails."""
+        with contextlib.suppress(Away):
+            await self._neighbour.ask(self._ping, OPEN_WITHIN_S)
+
     async def close(self) -> None:
         """Write what waits, as far as a moment allows, and let the connections go."""
         if self._sweeping is not None:
@@ -103,12 +108,12 @@ class DatabaseStore(EntryStore):
     async def get(self, key: bytes) -> StoredAnswer | None:
         """Return the answer under `key`; None when there is none or the database does not say so in time.
 
-        The first call opens the database in the background, and nobody waits for it.
+        As long as it has not been opened it is opened in the background, and nobody waits for it.
         """
         if self._is_open():
             return await super().get(key)
         if not self._neighbour.is_away() and (self._opening is None or self._opening.done()):
-            self._opening = self._calls.start(self._open())
+            self._opening = self._calls.start(self.open())
         return None
 
     async def purge(self, purges: Sequence[Purge]) -> int:
@@ -216,10 +221,6 @@ class DatabaseStore(EntryStore):
     def _is_open(self) -> bool:
         made = self._made
         return made is not None and made.done() and not made.cancelled() and made.exception() is None
-
-    async def _open(self) -> None:
-        with contextlib.suppress(Away):
-            await self._neighbour.ask(self._ping, OPEN_WITHIN_S)
 
     async def _ready(self) -> None:
         if self._made is None or (self._made.done() and not self._is_open()):

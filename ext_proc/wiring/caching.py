@@ -83,12 +83,14 @@ class DatabaseOnDemand:
 
     async def _open(self) -> None:
         try:
-            self._store = await asyncio.to_thread(_database, self._url, self._log)
+            store = await asyncio.to_thread(_database, self._url, self._log)
         except Exception as error:
             # Without it the cache goes on with its other tiers.
             self._log.error("the cache's database cannot be used", error=type(error).__name__)
         else:
-            self._store.start()
+            store.start()
+            await store.open()
+            self._store = store
 
     async def _purge(self, store: DatabaseStore, purges: Sequence[Purge]) -> None:
         await store.purge(purges)

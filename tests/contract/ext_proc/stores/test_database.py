@@ -84,6 +84,19 @@ async def test_processors_that_begin_at_once_make_one_table(database_url: str) -
     await asyncio.gather(*(store.close() for store in stores))
 
 
+async def test_one_that_has_been_opened_finds_what_there_is_at_once(database_url: str) -> None:
+    """One that has not misses once, and makes nobody wait."""
+    async with opened(database_url) as store:
+        store.put(KEY, answer())
+        await written(store)
+    for opens in (True, False):
+        store = DatabaseStore(engines_for(database_url), clocks, structlog.get_logger())
+        if opens:
+            await store.open()
+        assert (await store.get(KEY) is not None) is opens
+        await store.close()
+
+
 async def test_a_table_that_vanishes_is_made_again(database_url: str) -> None:
     """Whoever empties the cache by hand breaks nothing."""
     async with opened(database_url) as store:
