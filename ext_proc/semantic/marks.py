@@ -13,7 +13,6 @@ from ext_proc.semantic.numerals import numbers
 _LATIN: Final = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9_.+#/'’-]*[A-Za-zÀ-ɏ0-9_+#]|[A-Za-zÀ-ɏ]")
 _QUOTED: Final = re.compile(r"\"([^\"]+)\"|`([^`]+)`|“([^”]+)”|「([^」]+)」|《([^》]+)》|『([^』]+)』")
 _HAN: Final = re.compile(r"[\u3400-\u9fff]+")
-_SENTENCE_END: Final = re.compile(r"[.!?:;。！？：；\n]\s*$|^\s*$")
 _SCRIPTS: Final = {
     "han": re.compile(r"[\u3400-\u9fff]"),
     "kana": re.compile(r"[\u3040-\u30ff]"),
@@ -56,15 +55,15 @@ class Marks:
 
 
 def read_marks(text: str) -> Marks:
-    """Return the marks of `text`. Its cost grows with its length; a question takes some 50 µs."""
+    """Return the marks of `text`. Its cost grows with its length; a question takes some 0.15 ms."""
     text = unicodedata.normalize("NFKC", text).replace("’", "'")
     lower = text.lower()
-    found = [(match[0].rstrip("."), match.start()) for match in _LATIN.finditer(text)]
-    tokens = tuple(token.lower() for token, _ in found)
-    is_han = _script(text) == "han"
+    found = [token.rstrip(".") for token in _LATIN.findall(text)]
+    tokens = tuple(token.lower() for token in found)
+    script = _script(text)
     plain = tuple(token.replace("'", "") for token in tokens)
     return Marks(
-        script=_script(text),
+        script=script,
         language=_language(tokens),
         numbers=numbers(lower),
         times=frozenset(
@@ -72,9 +71,7 @@ def read_marks(text: str) -> Marks:
         ),
         negations=_negations(tokens, lower),
         words=tokens,
-        names=frozenset(
-            token.lower() for token, start in found if _is_name(token, text[:start], in_han=is_han)
-        ),
+        names=frozenset(token.lower() for token in found if _is_name(token, in_han=script == "han")),
         quoted=tuple(next(filter(None, match.groups())).casefold() for match in _QUOTED.finditer(text)),
         content=_content(plain, lower),
         sides=_sides(lower),
@@ -114,7 +111,7 @@ def _negations(tokens: tuple[str, ...], lower: str) -> int:
     return latin + len(chinese)
 
 
-def _is_name(token: str, before: str, *, in_han: bool) -> bool:
+def _is_name(token: str, *, in_han: bool) -> bool:
     if any(sign.isdigit() or sign in "_+#/" for sign in token) or "." in token.rstrip("."):
         return True
     if in_han or any(letter.isupper() for letter in token[1:]):

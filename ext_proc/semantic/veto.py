@@ -6,8 +6,8 @@ most; what none of them sees is left to the evidence.
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import pairwise
 
 from ext_proc.semantic.marks import Marks, is_han
 
@@ -63,23 +63,21 @@ def _meet(left: str, right: str) -> bool:
 def is_substitution(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether the texts are one sentence in which one thing stands in another's place, or share nothing.
 
-    `one` and `other` are what they say without function words.
+    `one` and `other` are what they say without function words. In one pass: nobody holds the loop up with a
+    text that is made for it.
     """
-    if one == other or not one or not other:
-        return False
-    shorter, longer = sorted((one, other))  # what matches what may depend on the order
-    blocks = SequenceMatcher(None, shorter, longer, autojunk=False).get_matching_blocks()
-    here = there = changes = 0
-    substituted = False
-    for block in blocks:
-        at_edge = (block.a, block.b) == (0, 0) or (
-            block.a + block.size == len(shorter) and block.b + block.size == len(longer)
-        )
-        # One sign of Chinese that two words share by chance does not make them one.
-        if block.size == 1 and is_han(shorter[block.a]) and not at_edge:
-            continue
-        if block.a > here or block.b > there:
-            changes += 1
-            substituted = block.a > here and block.b > there
-        here, there = block.a + block.size, block.b + block.size
-    return changes == 1 and substituted
+    shorter = min(len(one), len(other))
+    begin = end = 0
+    while begin < shorter and one[begin] == other[begin]:
+        begin += 1
+    while end < shorter - begin and one[-1 - end] == other[-1 - end]:
+        end += 1
+    here, there = one[begin : len(one) - end], other[begin : len(other) - end]
+    # What they share between the first difference and the last makes these two changes, and another sentence.
+    return bool(here) and bool(there) and _pieces(here).isdisjoint(_pieces(there))
+
+
+def _pieces(content: tuple[str, ...]) -> set[str]:
+    """Return the words, and the pairs of Chinese signs: a single one is in two words by chance."""
+    pairs = {left + right for left, right in pairwise(content) if is_han(left) and is_han(right)}
+    return pairs | {piece for piece in content if not is_han(piece)}

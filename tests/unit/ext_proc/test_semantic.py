@@ -16,7 +16,7 @@ async def test_a_trace_keeps_the_bound() -> None:
     An embedder that knows no word of any language is enough for that: a poor one costs hits, not truth.
     """
     bound = 0.2
-    questions = trace(2_000, random.Random(3), exponent=1.1)
+    questions = trace(900, random.Random(3), exponent=1.3)
     report = await replay(questions, Ngrams(), bound, random.Random(4))
     lowest, _ = wilson(report.all.wrong, report.all.similar)
     assert lowest <= bound
@@ -26,7 +26,7 @@ async def test_a_trace_keeps_the_bound() -> None:
 
 async def test_shadow_mode_serves_nothing_and_knows_what_it_would_have_done() -> None:
     """The share of what would have been wrong keeps the bound, too."""
-    questions = trace(1_500, random.Random(5), exponent=1.1)
+    questions = trace(900, random.Random(5), exponent=1.3)
     report = await replay(questions, Ngrams(), 0.2, random.Random(6), mode="shadow")
     assert report.all.similar == 0
     assert report.tally.semantic_would_serve > 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,6 +101,15 @@ def test_one_wording_of_two_facts_is_told_apart(language: str) -> None:
 def test_a_veto_goes_both_ways(one: str, other: str) -> None:
     """Whoever was first."""
     told_apart(one, other)
+
+
+def test_a_text_made_for_it_holds_nobody_up() -> None:
+    """Comparing two takes the time of reading them: a second would be ten thousand times as long."""
+    one, other = read_marks("一二三啊" * 250), read_marks("啊三二一" * 249)
+    began = time.perf_counter()
+    veto(one, other)
+    is_substitution(one.content, other.content)
+    assert time.perf_counter() - began < 0.2
 
 
 def test_an_addition_is_no_substitution() -> None:
