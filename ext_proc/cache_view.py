@@ -29,6 +29,10 @@ class Kept(Protocol):
         """Yield what there is now."""
         ...
 
+    def hits(self, key: bytes) -> int:
+        """Return how often the answer under `key` was a hit."""
+        ...
+
 
 class CacheLook:
     """Looks at a cache.
@@ -83,14 +87,14 @@ class CacheLook:
         """Return what memory keeps of what `question` asks for."""
         now = self._clock()
         found = [
-            _entry(key, answer, now, bodies=question.bodies)
+            _entry(key, answer, now, self._memory.hits(key), bodies=question.bodies)
             for key, answer in self._memory.items()
             if question.asks_for(key.hex(), answer.model, answer.partition)
         ]
         return first_entries(found, question.limit)
 
 
-def _entry(key: bytes, answer: StoredAnswer, now: float, *, bodies: bool) -> CacheEntry:
+def _entry(key: bytes, answer: StoredAnswer, now: float, hits: int, *, bodies: bool) -> CacheEntry:
     return CacheEntry(
         key=key.hex(),
         tier=MEMORY,
@@ -101,6 +105,7 @@ def _entry(key: bytes, answer: StoredAnswer, now: float, *, bodies: bool) -> Cac
         expires_s=answer.expires_at - now,
         fresh_s=min(answer.fresh_until, answer.expires_at) - now,
         size_bytes=len(answer.body),
+        hits=hits,
         content_type=answer.content_type,
         body=answer.body if bodies and len(answer.body) <= TOLD_AT_MOST_BYTES else None,
     )

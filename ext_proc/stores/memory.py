@@ -133,6 +133,11 @@ class MemoryStore:
         )
         return ((key, slot.answer) for key, slot in slots if slot.answer.expires_at > now)
 
+    def hits(self, key: bytes) -> int:
+        """Return how often the answer under `key` was a hit here, 0 when there is none."""
+        slot = self._main.get(key) or self._window.get(key)
+        return slot.hits if slot is not None else 0
+
     def sweep(self, is_void: Callable[[bytes, StoredAnswer], bool]) -> int:
         """Forget every answer that `is_void`, and what has expired; return how many were void."""
         now = self._clock()

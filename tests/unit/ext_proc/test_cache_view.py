@@ -54,10 +54,11 @@ def test_entries_are_told_without_their_bodies() -> None:
     """Unless they are asked for, and not those that are long."""
     memory = MemoryStore(10, 10_000_000, lambda: 100.0)
     memory.put(b"\x01" * 32, answer())
+    memory.get(b"\x01" * 32)
     memory.put(b"\x02" * 32, answer(b"x" * (TOLD_AT_MOST_BYTES + 1), model="other"))
     seen = look(CacheTally(), memory)
     first, second = seen.entries(CacheQuestion()).entries
-    assert (first.key, first.body, first.size_bytes) == ("01" * 32, None, 2)
+    assert (first.key, first.body, first.size_bytes, first.hits) == ("01" * 32, None, 2, 1)
     assert (first.age_s, first.fresh_s, first.expires_s) == (10.0, 20.0, 50.0)
     assert (second.model, second.tenant) == ("other", "tenant:a")
     told = seen.entries(CacheQuestion(bodies=True)).entries
