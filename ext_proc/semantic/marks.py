@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from ext_proc.semantic.numerals import numbers
 
 _LATIN: Final = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9_.+#/'’-]*[A-Za-zÀ-ɏ0-9_+#]|[A-Za-zÀ-ɏ]")
 _QUOTED: Final = re.compile(r"\"([^\"]+)\"|`([^`]+)`|“([^”]+)”|「([^」]+)」|《([^》]+)》|『([^』]+)』")
+_SENTENCE_ENDS: Final = ".!?:;\n"
 _HAN: Final = re.compile(r"[\u3400-\u9fff]+")
 _SCRIPTS: Final = {
     "han": re.compile(r"[\u3400-\u9fff]"),
@@ -71,7 +73,7 @@ def read_marks(text: str) -> Marks:
         ),
         negations=_negations(tokens, lower),
         words=tokens,
-        names=frozenset(token.lower() for token in found if _is_name(token, in_han=script == "han")),
+        names=frozenset(_names(text, in_han=script == "han")),
         quoted=tuple(next(filter(None, match.groups())).casefold() for match in _QUOTED.finditer(text)),
         content=_content(plain, lower),
         sides=_sides(lower),
@@ -111,12 +113,19 @@ def _negations(tokens: tuple[str, ...], lower: str) -> int:
     return latin + len(chinese)
 
 
-def _is_name(token: str, *, in_han: bool) -> bool:
-    if any(sign.isdigit() or sign in "_+#/" for sign in token) or "." in token.rstrip("."):
-        return True
-    if in_han or any(letter.isupper() for letter in token[1:]):
-        return True
-    return token[0].isupper() and token.lower().split("'")[0] not in words.STARTERS
+def _names(text: str, *, in_han: bool) -> Iterator[str]:
+    """Yield the words that are surely names. One that only begins a sentence may be any word."""
+    end = 0
+    for match in _LATIN.finditer(text):
+        token, between = match[0].rstrip("."), text[end : match.start()]
+        begins = end == 0 or any(sign in between for sign in _SENTENCE_ENDS)
+        end = match.end()
+        if (
+            in_han
+            or any(sign.isdigit() or sign in "_+#/." or sign.isupper() for sign in token[1:])
+            or (token[0].isupper() and not begins and token.lower().split("'")[0] not in words.STARTERS)
+        ):
+            yield token.lower()
 
 
 def _content(plain: tuple[str, ...], lower: str) -> tuple[str, ...]:

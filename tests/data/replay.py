@@ -71,9 +71,8 @@ async def replay(
     draw: random.Random,
     *,
     mode: str = "serve",
-    wordings: int = 1,
 ) -> Report:
-    """Ask `questions` one after the other; the provider answers each by its fact, in so many `wordings`."""
+    """Ask `questions` one after the other; the provider answers each by its fact, in the same words."""
     report, loaded = Report(), Loaded(snapshot())
     tiers = Tiers(MemoryStore(_MUCH, _MUCH, lambda: 0.0), {}, lambda: Clocks(0.0, 0.0))
     similar = SimilarQuestions(
@@ -97,7 +96,7 @@ async def replay(
             report.all.add(answer, asked)
             report.by_language.setdefault(asked.fact.language, Outcome()).add(answer, asked)
             if answer is None:
-                cache.on_response(one, _answered(one, draw.choice(asked.fact.answers[:wordings])))
+                cache.on_response(one, _answered(one, asked.fact.answers[0]))
                 await similar.settle()
     finally:
         await similar.close()

@@ -13,7 +13,8 @@ from ext_proc.semantic.marks import is_han, read_marks
     ("text", "names"),
     [
         ("How do I get to Paris?", {"paris"}),
-        ("Paris in spring", {"paris"}),
+        ("Paris in spring, or spring in Paris", {"paris"}),
+        ("Sure! Press it. Then wait: Nothing happens", set()),
         ("What is an iPhone?", {"iphone"}),
         ("call read_text() of pathlib.Path", {"read_text", "pathlib.path"}),
         ("is gpt-4o better", {"gpt-4o"}),
