@@ -24,10 +24,11 @@ from tests.bench.fleet import measure_fleet
 from tests.bench.lab import Lab
 from tests.bench.load import LoadFailed, ensure_wrk
 from tests.bench.measure import Bench, Effort, Row
+from tests.bench.semantic import measure_semantic
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache")
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "semantic")
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -62,6 +63,9 @@ def main() -> int:
         if "cache" in chosen:
             console.print("[dim]measuring cache …[/]")
             rows += measure_cache(effort, _made(folder / "cache"))
+        if "semantic" in chosen:
+            console.print("[dim]measuring semantic …[/]")
+            rows += measure_semantic(effort)
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0
