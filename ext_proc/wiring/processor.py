@@ -22,8 +22,7 @@ from ext_proc.cache_view import CacheLook
 from ext_proc.contract.routes import origin_cluster
 from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
-from ext_proc.semantic.embedders import PolicyEmbedders
-from ext_proc.semantic.similar import SimilarQuestions
+from ext_proc.semantic.on_demand import SimilarOnDemand
 from ext_proc.settings import ProcessorSettings
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.tally import CacheTally
@@ -82,9 +81,9 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     caller = EnvoyCaller(settings.run_dir.inner_socket)
     registry, tally, clock = CollectorRegistry(), CacheTally(), time.monotonic
     caching = Caching(stores.tiers, tally, partial(_purges, holder))
-    similar = SimilarQuestions(
+    similar = SimilarOnDemand(
         stores.tiers,
-        PolicyEmbedders(caller, clock, log),
+        caller,
         tally,
         clock=clock,
         draw=random.random,
