@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests wait more than they compute: three at a time keep two cores busy.
 WORKERS ?= 3
 
-.PHONY: help up test unit e2e check format bench docs lock proto clean
+.PHONY: help up test unit e2e check format bench reproduce docs lock proto clean
 
 help: ## List the targets
 	@grep -E '^[a-zA-Z.]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ format: $(STAMP) ## Format and fix what the linter can fix
 
 bench: $(STAMP) ## Measure against the no-op floor (and the rivals that are installed)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+reproduce: $(STAMP) ## Measure the tables of three articles again and write docs/reproduction.md
+	$(BIN)/python -m tests.reproduce $(ARGS)
 
 docs: $(STAMP) ## Run every example of the README and of docs/
 	$(BIN)/python -m pytest tests/e2e/test_docs.py $(ARGS)
