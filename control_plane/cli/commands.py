@@ -63,6 +63,12 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "outrigger bench --url http://127.0.0.1:10000/v1 --model gpt-4o-mini --concurrency 50",
         MEASURE,
     ),
+    "tune": Entry(
+        "tune:tune",
+        "Find the batch size that serves best, and apply it.",
+        "outrigger tune --url http://127.0.0.1:10000/v1 --model gpt-4o-mini --policy batching --apply",
+        MEASURE,
+    ),
     "diagnose": Entry(
         "diagnose:diagnose",
         "Find where latency comes from, and what gains it back.",
