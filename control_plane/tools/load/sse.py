@@ -62,13 +62,15 @@ class StreamReader:
             return
         if document.get("usage"):
             self._tokens = used(document["usage"])
-        for choice in document.get("choices") or ():
+        choices = document.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):
                 self._choice(choice, now)
 
     def _choice(self, choice: dict[str, Any], now: float) -> None:
         self._finished = self._finished or choice.get("finish_reason") is not None
-        delta = choice.get("delta") or {}
+        delta = choice.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
         if not (delta.get("content") or delta.get("tool_calls") or choice.get("text")):
             return
         if self.first is None:

@@ -55,6 +55,8 @@ def test_it_does_not_matter_how_bytes_are_split(cuts: list[int]) -> None:
         (ONE + b'data: {"error":{"message":"x"}}\n\n' + DONE, False),
         (ONE + b"data: nonsense\n\n" + DONE, False),
         (b'data: {"choices":[1]}\n\n' + DONE, True),
+        (b'data: {"choices":1}\n\n' + DONE, True),
+        (b'data: {"choices":[{"delta":[1]}]}\n\n' + DONE, True),
     ],
 )
 def test_a_stream_is_good_when_it_came_to_its_end(data: bytes, good: bool) -> None:
