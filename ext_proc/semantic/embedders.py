@@ -10,7 +10,8 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.continuation import Caller
 from ext_proc.exchange import Exchange
-from ext_proc.semantic.embedding import Embedder, Remembering, Vectors
+from ext_proc.question import partition
+from ext_proc.semantic.embedding import Embedder, Known, Remembering
 from ext_proc.semantic.local import ANSWER_BYTES, ANSWER_NICENESS, LocalEmbedder, load_e5
 from ext_proc.semantic.model import ModelEmbedder, embedder_name, model_of
 from ext_proc.stores.breaker import Breaker
@@ -45,7 +46,7 @@ class PolicyEmbedders:
         # Answers are long: those who ask do not stand in their queue.
         self._local = LocalEmbedder(log, load)
         self._local_for_answers = LocalEmbedder(log, load, max_bytes=ANSWER_BYTES, niceness=ANSWER_NICENESS)
-        self._known: OrderedDict[str, OrderedDict[str, Vectors]] = OrderedDict()
+        self._known: OrderedDict[str, Known] = OrderedDict()
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
         self._missing: str | None = None
 
@@ -54,7 +55,7 @@ class PolicyEmbedders:
         embedder = self._embedder(exchange, self._local, QUESTION_S)
         if embedder is None:
             return None
-        return Remembering(embedder, _bounded(self._known, embedder.name, OrderedDict))
+        return Remembering(embedder, _bounded(self._known, embedder.name, OrderedDict), partition(exchange))
 
     def of_answers(self, exchange: Exchange) -> Embedder | None:
         """Return who makes the vectors of answers, which nobody waits for."""

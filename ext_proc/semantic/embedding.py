@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = "NDArray[float32]"
 """Named without being imported: numpy is there for those only who use it."""
 
+Known: TypeAlias = OrderedDict[tuple[str, str], Vectors]
+"""Vectors by whose they are and by their text."""
 REMEMBERED: Final = 2_048
 
 
@@ -40,11 +42,13 @@ class Remembering:
     Args:
         embedder: who makes them.
         known: the vectors that were made, the one asked for last at the end; shared by embedders of one name.
+        whose: who asks. Nobody can tell by the time it takes what somebody else has asked.
     """
 
-    def __init__(self, embedder: Embedder, known: OrderedDict[str, Vectors]) -> None:
+    def __init__(self, embedder: Embedder, known: Known, whose: str = "") -> None:
         self._embedder = embedder
         self._known = known
+        self._whose = whose
         self.name = embedder.name
 
     async def vector(self, text: str) -> Vectors:
@@ -53,12 +57,13 @@ class Remembering:
         Raises:
             EmbeddingFailed: there is none.
         """
-        vector = self._known.get(text)
+        key = (self._whose, text)
+        vector = self._known.get(key)
         if vector is None:
             vector = (await self._embedder.embed((text,)))[0]
-            self._known[text] = vector
+            self._known[key] = vector
             if len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         else:
-            self._known.move_to_end(text)
+            self._known.move_to_end(key)
         return vector

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -18,7 +17,7 @@ from ext_proc.answers import Clocks
 from ext_proc.contract.policies import CachePolicy, Policy, SemanticPolicy
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, ResponseHead
 from ext_proc.openai.responses import parse_completion
-from ext_proc.semantic.embedding import Embedder, Remembering, Vectors
+from ext_proc.semantic.embedding import Embedder, Known, Remembering, Vectors
 from ext_proc.semantic.similar import SimilarQuestions
 from ext_proc.snapshots import Loaded
 from ext_proc.stages.cache import Cache
@@ -118,7 +117,7 @@ class One:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._known: OrderedDict[str, Vectors] = OrderedDict()
+        self._known = Known()
 
     def of_questions(self, exchange: Exchange) -> Remembering:
         """Return it."""
