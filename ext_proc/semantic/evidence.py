@@ -8,8 +8,8 @@ served ones alone, `P(wrong | served) <= bound`, with confidence `1 - DOUBT` at 
   least as similar as `t`, a share of `bound` or more is wrong" is tested by betting: for any `q < bound` the
   product of `q / bound` for each wrong and `(1 - q) / (1 - bound)` for each right outcome is a
   supermartingale under it, and so is a mixture over `q`. By Ville's inequality it ever reaches `1 / DOUBT`
-  with a probability of `DOUBT` at most, however often one looks. With no wrong one, some 430 outcomes are
-  enough for 1 %, some 85 for 5 %.
+  with a probability of `DOUBT` at most, however often one looks. With no wrong one, 459 outcomes are
+  enough for 1 %, 90 for 5 %.
 - Levels are tried in chains, downwards, each as long as the one before holds; the chains share `DOUBT`.
 - An entry is another matter than its partition: above the partition's level it is served only beyond its own
   worst mistake, and what it explores below that is not counted for the others. Outcomes of its own may free

@@ -40,7 +40,7 @@ def test_nothing_known_is_explored() -> None:
 
 @pytest.mark.parametrize(("bound", "enough"), [(0.01, 500), (0.05, 100), (0.2, 25)])
 def test_enough_right_ones_are_served(bound: float, enough: int) -> None:
-    """About 4.3 / bound of them; half as many are not enough."""
+    """About 4.6 / bound of them; half as many are not enough."""
     assert tally((0.985, enough, 0)).threshold(bound) is not None
     assert tally((0.985, enough // 2, 0)).threshold(bound) is None
 
