@@ -83,6 +83,7 @@ class _Run:
                     await asyncio.sleep(wait_s)
                 elif number % YIELD_EVERY == 0:
                     await asyncio.sleep(0)
+                self._tally.waited += room.locked()
                 await room.acquire()
                 if self._over():
                     room.release()

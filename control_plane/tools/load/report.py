@@ -54,6 +54,7 @@ def report(subject: Subject, plan: Plan, tally: Tally, ending: Ending, *, at: st
         "requests": tally.ended,
         "unfinished": tally.unfinished,
         "unsent": tally.unsent,
+        "waited": tally.waited,
         "good": tally.good,
         "errors": tally.errors,
         "error_rate": round(tally.errors / tally.ended, 6) if tally.ended else 0.0,
@@ -130,14 +131,15 @@ def warnings(made: Mapping[str, Any]) -> list[str]:
     client = made["client"]
     if client["cpu_share"] > BUSY:
         said.append("the load generator itself was the bottleneck (its core was full); use more --processes")
-    if client["lag_p99"] > LATE_MS and not made["unsent"]:
+    if made["waited"] > FEW * made["requests"]:
         said.append(
-            f"calls started late (p99 {client['lag_p99']:.0f} ms), because this machine is busy; the "
-            "latencies hold that, `service` does not"
+            f"{made['waited']} calls waited because as many as may be were in flight, {made['unsent']} were "
+            "never sent: the target cannot keep up with the rate"
         )
-    if made["unsent"] > FEW * made["requests"]:
+    elif client["lag_p99"] > LATE_MS:
         said.append(
-            f"{made['unsent']} calls were due and never sent: the target cannot keep up with the rate"
+            f"calls started late (p99 {client['lag_p99']:.0f} ms), {made['unsent']} never: this machine "
+            "cannot keep up with the rate, try more --processes; the latencies hold that, `service` does not"
         )
     if made["unfinished"]:
         said.append(f"{made['unfinished']} calls were given up unanswered; they are in no figure")

@@ -27,7 +27,8 @@ class Tally:
 
     `latency` counts from the intended start, `service` from the real one, `lag` is the difference, `first`
     the time to the first text of a stream, `gaps` the time between its pieces. Good answers are in them, and
-    timeouts with the time they took: what fails at once would flatter. `unsent` calls were due, never sent.
+    timeouts with the time they took: what fails at once would flatter. `unsent` calls were due and never
+    sent, `waited` ones were held up because as many as may be were in flight.
 
     Args:
         width_s: the width of a piece of the time line.
@@ -37,6 +38,7 @@ class Tally:
         self.width_s = width_s
         self.started = 0
         self.unsent = 0
+        self.waited = 0
         self.seconds = 0.0
         self.cpu_s = 0.0
         self.results: Counter[str] = Counter()
@@ -96,6 +98,7 @@ class Tally:
         """Count what another generator counted in the same time."""
         self.started += other.started
         self.unsent += other.unsent
+        self.waited += other.waited
         self.good += other.good
         self.cpu_s += other.cpu_s
         self.seconds = max(self.seconds, other.seconds)
@@ -141,7 +144,7 @@ class Tally:
         return made
 
 
-PLAIN: Final = ("width_s", "started", "unsent", "seconds", "cpu_s", "good")
+PLAIN: Final = ("width_s", "started", "unsent", "waited", "seconds", "cpu_s", "good")
 COUNTERS: Final = ("results", "tokens", "cache")
 HISTOGRAMS: Final = ("latency", "service", "lag", "first", "gaps")
 

@@ -73,7 +73,7 @@ def test_a_run_without_an_answer_is_a_report_too() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"unsent": 50}, "50 calls were due and never sent"),
+        ({"waited": 70, "unsent": 50}, "70 calls waited because as many as may be were in flight, 50 were"),
         ({"started": 130}, "30 calls were given up unanswered"),
         ({"cpu_s": 9.8}, "the load generator itself was the bottleneck"),
     ],

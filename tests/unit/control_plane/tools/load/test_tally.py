@@ -45,9 +45,9 @@ def test_tallies_add_up() -> None:
     one, two = tally(0.5, 0.7, errors=1), tally(2.5)
     two.record(outcome(0.0, 1.0, cache="miss", batch=2), 0.0, 0.0)
     two.started += 3
-    two.unsent = 4
+    two.unsent, two.waited = 4, 6
     one.add(Tally.from_json(two.as_json()))
-    assert (one.ended, one.good, one.errors, one.unfinished, one.unsent) == (5, 4, 1, 2, 4)
+    assert (one.ended, one.good, one.errors, one.unfinished, one.unsent, one.waited) == (5, 4, 1, 2, 4, 6)
     assert (one.latency.count, one.results["200"], one.batches[2], one.cache["miss"]) == (4, 4, 1, 1)
     assert one.seconds == 2.5
     assert {place: bucket.good for place, bucket in one.timeline.items()} == {0: 1, 1: 2, 2: 1}
