@@ -12,7 +12,7 @@ from ext_proc.continuation import Caller
 from ext_proc.exchange import Exchange
 from ext_proc.question import partition
 from ext_proc.semantic.embedding import Embedder, Known, Remembering
-from ext_proc.semantic.local import ANSWER_BYTES, ANSWER_NICENESS, LocalEmbedder, load_e5
+from ext_proc.semantic.local import ANSWER_BYTES, ANSWER_NICENESS, ANSWERS_WAITING, LocalEmbedder, load_e5
 from ext_proc.semantic.model import ModelEmbedder, embedder_name, model_of
 from ext_proc.stores.breaker import Breaker
 
@@ -45,7 +45,9 @@ class PolicyEmbedders:
         self._log = log
         # Answers are long: those who ask do not stand in their queue.
         self._local = LocalEmbedder(log, load)
-        self._local_for_answers = LocalEmbedder(log, load, max_bytes=ANSWER_BYTES, niceness=ANSWER_NICENESS)
+        self._local_for_answers = LocalEmbedder(
+            log, load, max_waiting=ANSWERS_WAITING, max_bytes=ANSWER_BYTES, niceness=ANSWER_NICENESS
+        )
         self._known: OrderedDict[str, Known] = OrderedDict()
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
         self._missing: str | None = None

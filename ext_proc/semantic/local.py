@@ -21,7 +21,9 @@ NAME: Final = "local:multilingual-e5-small-q4"
 EXTRA: Final = "outrigger-llm[semantic]"
 QUESTION_BYTES: Final = 480
 """What is made within the time that a question waits: 100 to 120 tokens."""
+QUESTIONS_WAITING: Final = 4
 ANSWER_BYTES: Final = 4_000
+ANSWERS_WAITING: Final = 32
 ANSWER_NICENESS: Final = 10
 
 
@@ -42,6 +44,7 @@ class LocalEmbedder:
     Args:
         log: where it is told once that it cannot be loaded.
         load: loads what has `query(text)`, which returns a vector of unit length.
+        max_waiting: when so many wait or are being made, the next one is not made.
         max_bytes: of a longer text (UTF-8) none is made: it takes some 0.4 ms a byte.
         niceness: by how much the thread stands back when the processor is busy.
     """
@@ -53,11 +56,14 @@ class LocalEmbedder:
         log: FilteringBoundLogger,
         load: Callable[[], Any] = load_e5,
         *,
+        max_waiting: int = QUESTIONS_WAITING,
         max_bytes: int = QUESTION_BYTES,
         niceness: int = 0,
     ) -> None:
         self._log = log
         self._load = load
+        self._max_waiting = max_waiting
+        self._waiting = 0
         self._max_bytes = max_bytes
         self._niceness = niceness
         self._model: Any = None
@@ -68,7 +74,7 @@ class LocalEmbedder:
         """Return one row of unit length for each text.
 
         Raises:
-            EmbeddingFailed: the model is not installed, or broken, or a text is too long.
+            EmbeddingFailed: the model is not installed, broken or busy, or a text is too long.
         """
         if self._missing:
             raise EmbeddingFailed("there is no local model")
@@ -76,7 +82,13 @@ class LocalEmbedder:
             raise EmbeddingFailed("the text is too long for the local model")
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "embedder", self._stand_back)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._made, tuple(texts))
+        if self._waiting >= self._max_waiting:
+            raise EmbeddingFailed("the local model has enough to do")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._made, tuple(texts))
+        finally:
+            self._waiting -= 1
 
     def close(self) -> None:
         """Let the thread go; what has not begun is not made."""

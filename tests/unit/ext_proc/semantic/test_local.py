@@ -55,6 +55,16 @@ async def test_a_text_that_would_take_too_long_is_not_made() -> None:
     assert model.texts == ["你好"]
 
 
+async def test_nobody_waits_in_a_long_queue() -> None:
+    """Whoever comes when enough wait is told at once, and a later one is served again."""
+    model = Model()
+    embedder = LocalEmbedder(structlog.get_logger(), lambda: model, max_waiting=2)
+    made = await asyncio.gather(*(embedder.embed([text]) for text in "abc"), return_exceptions=True)
+    assert [isinstance(one, EmbeddingFailed) for one in made] == [False, False, True]
+    await embedder.embed(["d"])
+    assert model.texts == ["a", "b", "d"]
+
+
 async def test_a_thread_that_nobody_waits_for_stands_back() -> None:
     """Itself alone, not the processor."""
     nice: list[int] = []
