@@ -20,8 +20,9 @@ class NotBatching(ValueError):
 
 def bare(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document as it is written: without what only the server adds."""
+    version = document.get("apiVersion")
     return {
-        "apiVersion": document.get("apiVersion"),
+        **({} if version is None else {"apiVersion": version}),
         "kind": "Policy",
         "metadata": {"name": document["metadata"]["name"]},
         "spec": deepcopy(document.get("spec") or {}),

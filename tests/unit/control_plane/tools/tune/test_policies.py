@@ -29,6 +29,7 @@ def test_only_size_and_window_are_written() -> None:
         },
     }
     assert POLICY["spec"]["batch"]["maxSize"] == 5
+    assert "apiVersion" not in bare({**POLICY, "apiVersion": None})
 
 
 def test_a_split_below_the_size_is_raised() -> None:
