@@ -15,6 +15,7 @@ from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
 from ext_proc.contract.policies import DEFAULTS, Policy
 from ext_proc.contract.snapshot import Backend, Consumer, Model, Version
+from ext_proc.limits.claims import Metered
 from ext_proc.openai.paths import Classified
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import Request
@@ -45,9 +46,11 @@ class Reason(StrEnum):
     CONSUMER_REQUIRED = "consumer-required"
     DEGRADED = "degraded"
     DOUBLED_IDENTITY = "doubled-identity"
+    LIMITS_UNAVAILABLE = "limits-unavailable"
     MODELS_LISTED = "models-listed"
     NO_BACKEND = "no-backend"
     NOT_CACHED = "not-cached"
+    RATE_LIMIT = "rate-limit"
     SERVED_FROM_BATCH = "served-from-batch"
     SERVED_FROM_CACHE = "served-from-cache"
     SERVED_PIN = "served-pin"
@@ -144,6 +147,9 @@ class Exchange:
     stale: StoredAnswer | None = None  # what to serve if the provider has nothing better
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
+    carried_on: bool = False  # its caller has left, and others wait for a call in its name
+    # limit
+    metered: Metered | None = None
     # batch
     batch_queue: Hashable | None = None  # the key of the queue that it went past at once
     # where it was sent, once it was

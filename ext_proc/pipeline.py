@@ -61,6 +61,10 @@ class Stage(Protocol):
         """See the parsed request. None passes the exchange on; a stage may wait here (park)."""
         ...
 
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """See an answer of our own to a parsed request; return it as the caller is to get it."""
+        ...
+
     def on_response_head(self, exchange: Exchange) -> Answer | None:
         """See the status and headers of the final response. An answer is given in its place."""
         ...
@@ -95,6 +99,10 @@ class PassingStage:
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Pass the exchange on."""
         return None
+
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Leave it."""
+        return answer
 
     def on_response_head(self, exchange: Exchange) -> Answer | None:
         """Look away."""
@@ -132,6 +140,7 @@ class Pipeline:
         # Only hooks that a stage really has are called.
         self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
         self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
+        self._on_answer = [s.on_answer for s in stages if _has(s, "on_answer")]
         self._on_response_head = [(s.name, s.on_response_head) for s in stages if _has(s, "on_response_head")]
         self._on_unread = [s.on_unread for s in stages if _has(s, "on_unread")]
         self._on_chunk = [s.on_chunk for s in stages if _has(s, "on_chunk")]
@@ -183,8 +192,11 @@ class Pipeline:
             for name, hook in self._on_request:
                 decision = await hook(exchange)
                 if decision is not None:
-                    if decision.__class__ is Forward:
+                    if isinstance(decision, Forward):
                         exchange.forwarded = decision
+                    else:
+                        for see in self._on_answer:
+                            decision = see(exchange, decision)
                     return self._counted(name, decision)
         except BadRequest as bad:
             self._decisions.decided(name, Reason.BAD_REQUEST)

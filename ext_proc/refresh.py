@@ -26,6 +26,7 @@ class BackgroundRefresh:
         decide: the stage that says where the question goes.
         keep: told of the whole answer.
         log: where a call that fails is told.
+        ended: told of the end of each call, however it ended.
     """
 
     def __init__(
@@ -34,8 +35,10 @@ class BackgroundRefresh:
         decide: Callable[[Exchange], Awaitable[Answer | Forward | None]],
         keep: Callable[[Exchange, Answered], None],
         log: FilteringBoundLogger,
+        ended: Callable[[Exchange], None] = lambda exchange: None,
     ) -> None:
         self._caller = caller
+        self._ended = ended
         self._decide = decide
         self._keep = keep
         self._log = log
@@ -60,3 +63,5 @@ class BackgroundRefresh:
             self._log.info("a stale answer stays", reason=str(error))
         except Exception as error:
             self._log.error("refreshing failed", error=type(error).__name__, exc_info=True)
+        finally:
+            self._ended(exchange)

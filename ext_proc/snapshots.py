@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from ext_proc.contract.policies import Policy, resolve_policy
 from ext_proc.contract.routes import CallShape, RouteTerms, route_id
-from ext_proc.contract.snapshot import Backend, Snapshot, Tier
+from ext_proc.contract.snapshot import Backend, Consumer, Model, Snapshot, Tier
+from ext_proc.limits.accounts import accounts_of, limits_anything
+from ext_proc.limits.claims import Account
 
 # Callers choose model names; what is remembered per name is bounded.
 REMEMBERED = 4096
@@ -19,7 +21,17 @@ REMEMBERED = 4096
 class Loaded:
     """One snapshot with its memoised derivations and the number of exchanges that hold it."""
 
-    __slots__ = ("_distinct", "_policies", "_routes", "default_backend", "held", "snapshot", "tiers")
+    __slots__ = (
+        "_accounts",
+        "_distinct",
+        "_policies",
+        "_routes",
+        "default_backend",
+        "held",
+        "limited",
+        "snapshot",
+        "tiers",
+    )
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -29,6 +41,8 @@ class Loaded:
         )
         matched = (tier for tier in snapshot.tiers.values() if tier.match_headers)
         self.tiers: tuple[Tier, ...] = tuple(sorted(matched, key=lambda tier: -tier.priority))
+        self.limited = limits_anything(snapshot)
+        self._accounts: dict[tuple[str, str, str], tuple[Account, ...]] = {}
         self._policies: dict[tuple[str, str], Policy] = {}
         # Names are many, distinct policies are few; each stays one object, so identity can be a key.
         self._distinct: dict[Policy, Policy] = {}
@@ -43,6 +57,16 @@ class Loaded:
             found = self._distinct.setdefault(resolved, resolved)
             if len(self._policies) < REMEMBERED:
                 self._policies[key] = found
+        return found
+
+    def accounts(self, tier: str, consumer: Consumer | None, model: Model | None) -> tuple[Account, ...]:
+        """Return what a call has that is limited; ask only if anything is `limited`."""
+        key = (tier, consumer.name if consumer is not None else "", model.name if model is not None else "")
+        found = self._accounts.get(key)
+        if found is None:
+            found = accounts_of(self.snapshot, tier, consumer, model)
+            if len(self._accounts) < REMEMBERED:
+                self._accounts[key] = found
         return found
 
     def route(self, backend: Backend, policy: Policy, shape: CallShape) -> str:

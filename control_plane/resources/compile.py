@@ -9,6 +9,7 @@ from types import MappingProxyType
 from control_plane.resources.documents import Documents
 from control_plane.resources.kinds.backend import BackendSpec, Credentials
 from control_plane.resources.kinds.model import ModelSpec, Prices
+from control_plane.resources.kinds.spec import Limits
 from control_plane.resources.policies import fail_open_in_force, flat_settings
 from control_plane.resources.purges import effective_purges
 from ext_proc.contract import snapshot as contract
@@ -41,11 +42,13 @@ def compile_snapshot(
         models={name: _model(name, spec, pins.get(name, {})) for name, spec in documents.models.items()},
         aliases={alias: name for name, spec in documents.models.items() for alias in spec.aliases},
         tiers={
-            name: contract.Tier(name, dict(spec.match.header) if spec.match else {}, spec.priority)
+            name: contract.Tier(
+                name, dict(spec.match.header) if spec.match else {}, spec.priority, _limits(spec.limits)
+            )
             for name, spec in documents.tiers.items()
         },
         consumers={
-            name: contract.Consumer(name, spec.tenant, spec.tier)
+            name: contract.Consumer(name, spec.tenant, spec.tier, _limits(spec.limits))
             for name, spec in documents.consumers.items()
         },
         consumer_keys={
@@ -123,7 +126,18 @@ def _model(name: str, spec: ModelSpec, pins: Mapping[str, str]) -> contract.Mode
         ),
         prices=_prices(spec.prices),
         pins=pins,
+        limits=_limits(spec.limits),
     )
+
+
+def _limits(limits: Limits | None) -> contract.Limits | None:
+    """Return None for what limits nothing, so that nobody counts it."""
+    if limits is None:
+        return None
+    found = contract.Limits(
+        limits.requests_per_minute, limits.tokens_per_minute, limits.concurrency, limits.count_cached
+    )
+    return None if replace(found, count_cached=False) == contract.Limits() else found
 
 
 def _prices(prices: Prices | None) -> contract.Prices | None:

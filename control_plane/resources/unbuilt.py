@@ -15,18 +15,19 @@ from control_plane.resources.problems import Problem
 
 MESSAGE: Final = "is accepted but has no effect yet"
 
+_UNBUILT_LIMITS: Final = frozenset({("limits", "tokensPerDay"), ("limits", "costPerDay")})
+
 # Written paths within `spec`, list positions left out; a path stands for everything below it, () for all.
 UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Backend": frozenset({("quota", "requestsPerMinute"), ("quota", "tokensPerMinute"), ("warmup",)}),
-    "Model": frozenset({("fallbacks",), ("degrade", "load"), ("limits",)}),
-    "Tier": frozenset({("limits",)}),
-    "Consumer": frozenset({("limits",)}),
+    "Model": frozenset({("fallbacks",), ("degrade", "load"), *_UNBUILT_LIMITS}),
+    "Tier": _UNBUILT_LIMITS,
+    "Consumer": _UNBUILT_LIMITS,
     "Policy": frozenset(
         {
             ("session",),
             ("redaction", "prompts"),
             ("redaction", "entities"),
-            ("limits",),
         }
     ),
     "Release": frozenset({()}),

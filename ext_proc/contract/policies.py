@@ -117,6 +117,15 @@ class ParameterPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitPolicy:
+    """What limits do without the Redis that they are counted in: `local` (a share of them, counted here) or
+    `refuse`.
+    """
+
+    on_redis_loss: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Every setting in force for one model and tier of this workload. Defaults change no answer."""
 
@@ -128,6 +137,7 @@ class Policy:
     retry: RetryPolicy = RetryPolicy()
     hold: HoldPolicy = HoldPolicy()
     parameters: ParameterPolicy = ParameterPolicy()
+    limits: LimitPolicy = LimitPolicy()
 
 
 DEFAULTS = Policy()

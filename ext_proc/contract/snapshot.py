@@ -97,6 +97,16 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be used; None is no limit. With `count_cached`, hits and followers count as requests."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrency: int | None = None
+    count_cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """What applications ask for by name. `pins` maps exact last user messages to their fixed answers."""
 
@@ -105,6 +115,7 @@ class Model:
     degrade: tuple[Degrade, ...] = ()
     prices: Prices | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +135,15 @@ class Purge:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A class of callers. `match_headers` (lower-case names) put a caller without a Consumer into it."""
+    """A class of callers. `match_headers` (lower-case names) put a caller without a Consumer into it.
+
+    Its `limits` are each Consumer's own; all callers without one share them.
+    """
 
     name: str
     match_headers: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +153,7 @@ class Consumer:
     name: str
     tenant: str
     tier: str | None = None
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,11 @@ class NotJoinable(ValueError):
 class ChunkJoiner:
     """Adds the chunks of one stream up. `max_bytes` bounds what is held.
 
-    `failed` is true once the stream carried an error; such a stream is never complete.
+    `failed` is true once the stream carried an error; such a stream is never complete. `spoken` is how many
+    chunks had anything to say.
     """
 
-    __slots__ = ("_bytes", "_choices", "_max_bytes", "_operation", "_top", "done", "failed")
+    __slots__ = ("_bytes", "_choices", "_max_bytes", "_operation", "_top", "done", "failed", "spoken")
 
     def __init__(self, operation: Operation, max_bytes: int) -> None:
         self._operation = operation
@@ -45,6 +46,7 @@ class ChunkJoiner:
         self._choices: dict[int, dict[str, Any]] = {}
         self.done = False
         self.failed = False
+        self.spoken = 0
 
     def add(self, data: bytes) -> dict[str, Any] | None:
         """Add one event's data; return the chunk, or None for the end mark.
@@ -78,6 +80,7 @@ class ChunkJoiner:
             return
         if not isinstance(choices, list):
             raise NotJoinable("choices is no list")
+        self.spoken += bool(choices)
         for position, choice in enumerate(choices):
             if not isinstance(choice, dict):
                 raise NotJoinable("a choice is no object")
@@ -88,6 +91,11 @@ class ChunkJoiner:
             for name, value in choice.items():
                 if name != "index":
                     joined[name] = _joined(name, joined.get(name), value)
+
+    @property
+    def text_bytes(self) -> int:
+        """How long all texts are that have come, in UTF-8."""
+        return sum(_text_bytes(choice) for choice in self._choices.values())
 
     @property
     def finished(self) -> bool:
@@ -113,6 +121,14 @@ class ChunkJoiner:
             message["tool_calls"] = [_without_index(call) for call in calls]
         choice["message"] = message
         return choice
+
+
+def _text_bytes(value: object) -> int:
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, dict):
+        return sum(_text_bytes(part) for name, part in value.items() if name not in _SAID_AGAIN)
+    return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
 
 
 def _without_index(item: Any) -> Any:

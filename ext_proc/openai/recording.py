@@ -12,7 +12,7 @@ from ext_proc.openai.chunks import ChunkJoiner, NotJoinable
 from ext_proc.openai.documents import encode
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.sse import MAX_EVENT_BYTES, Event, EventParser, EventTooLarge, encode_event
-from ext_proc.openai.usage import Usage, parse_usage
+from ext_proc.openai.usage import Usage, estimate_tokens, parse_usage
 
 # Two line ends in a row; a CRLF is never taken for two (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
@@ -154,6 +154,11 @@ class StreamRecorder:
     def done(self) -> bool:
         """Whether the end mark has come."""
         return self._joiner.done
+
+    @property
+    def produced(self) -> int:
+        """A rough number of the tokens that have come: a chunk is at least one, and so are a few letters."""
+        return max(self._joiner.spoken, estimate_tokens(self._joiner.text_bytes))
 
     def answer(self) -> bytes:
         """Return the joined answer; only of a complete stream."""

@@ -114,7 +114,7 @@ class BatchStage(PassingStage):
         if shares is None:
             return None
         body = codec.compose(shares)
-        if exchange.cache_key is not None or exchange.flight:
+        if exchange.cache_key is not None or exchange.flight or exchange.metered is not None:
             completion = parse_completion(exchange.parsed.operation, body)
             head = ResponseHead(200, {"content-type": JSON, names.BACKEND: member.backend})
             for keep in self._keep:

@@ -215,6 +215,7 @@ class Coalesce(PassingStage):
         if exchange.forwarded is None or not flight.waited_for or (flight.live and flight.live.ended):
             self._flights.release(flight)
         else:
+            exchange.carried_on = True
             self._continuation.take_over(flight)
 
 

@@ -34,6 +34,7 @@ class Route(PassingStage):
             exchange.loaded.route(backend, policy, CallShape.RAW),
             remove=_own_key(exchange),
             metadata=describe(exchange),
+            wants_response=exchange.wants_head,
         )
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:

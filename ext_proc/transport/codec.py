@@ -142,6 +142,23 @@ WANT_RESPONSE_CHUNKS: Final[bytes] = ProcessingResponse(
 ).SerializeToString()
 """Reply to response headers: go on, and send the body part by part as it comes."""
 
+
+def with_headers(reply: bytes, pairs: Pairs) -> bytes:
+    """Return a reply to response headers that also sets `pairs` in the place of the provider's.
+
+    Protobuf merges what is said twice of one message (https://protobuf.dev/programming-guides/encoding/#last-one-wins).
+    """
+    return reply + _headers_set(pairs) if pairs else reply
+
+
+@lru_cache(maxsize=1024)
+def _headers_set(pairs: Pairs) -> bytes:
+    mutation = HeaderMutation(set_headers=_options(pairs))
+    return _serialise(
+        ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(header_mutation=mutation)))
+    )
+
+
 RESPONSE_TRAILERS_SEEN: Final[bytes] = ProcessingResponse(
     response_trailers=TrailersResponse()
 ).SerializeToString()

@@ -114,6 +114,8 @@ class ExternalProcessor:
         wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)
         if isinstance(wish, Answer):
             return codec.answer(wish), False
+        if exchange.metered is not None:
+            return codec.with_headers(_WISHES[wish], exchange.metered.told), True
         return _WISHES[wish], True
 
     def _on_response_body(self, exchange: Exchange, received: HttpBody) -> bytes:

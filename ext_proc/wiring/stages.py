@@ -13,7 +13,10 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.continuation import Caller, FlightContinuation
+from ext_proc.exchange import Answer, Answered, Exchange, Forward
 from ext_proc.flights import Flights
+from ext_proc.limits.book import MemoryBook
+from ext_proc.limits.estimates import Estimates
 from ext_proc.openai.batching.array import Array
 from ext_proc.openai.batching.inputs import Codec
 from ext_proc.openai.batching.native import Native
@@ -30,6 +33,7 @@ from ext_proc.stages.clamp import Clamp
 from ext_proc.stages.coalesce import Coalesce, Elsewhere
 from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
+from ext_proc.stages.limit import Book, Limit, Meter
 from ext_proc.stages.pin import Pin
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
@@ -41,7 +45,8 @@ from ext_proc.wiring.caching import Caching
 class Sharing:
     """What one processor shares: its flights, who calls without a leader, and where followers are sent.
 
-    `elsewhere` knows of other processors' flights; `similar` of answers to similar questions.
+    `elsewhere` knows of other processors' flights; `similar` of answers to similar questions. Without
+    a `book` limits are counted in this processor alone.
     """
 
     flights: Flights
@@ -50,6 +55,7 @@ class Sharing:
     log: FilteringBoundLogger
     elsewhere: Elsewhere | None = None
     similar: SimilarAnswers | None = None
+    book: Book | None = None
 
 
 def stages(
@@ -58,14 +64,24 @@ def stages(
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
     route, clock, log = Route(), time.monotonic, sharing.log
     cache = Cache(caching.tiers, clock, caching.tally, caching.purges, sharing.similar)
-    cache.refresh_by(BackgroundRefresh(sharing.caller, route.on_request, cache.on_response, log))
-    continuation = FlightContinuation(sharing.flights, sharing.caller, cache.on_response, log)
+    book = sharing.book if sharing.book is not None else MemoryBook(lambda: time.monotonic_ns() // 1000)
+    limit = Limit(book, Estimates())
+
+    def keep(exchange: Exchange, answered: Answered) -> None:
+        cache.on_response(exchange, answered)
+        limit.on_response(exchange, answered)
+
+    async def refreshed_by(exchange: Exchange) -> Answer | Forward | None:
+        return await limit.admit_anew(exchange) or await route.on_request(exchange)
+
+    cache.refresh_by(BackgroundRefresh(sharing.caller, refreshed_by, keep, log, limit.on_end))
+    continuation = FlightContinuation(sharing.flights, sharing.caller, keep, log)
     coalesce = Coalesce(sharing.flights, continuation, sharing.origin, sharing.elsewhere)
     batch = BatchStage(
         codecs(),
         decide=route.on_request,
         caller=sharing.caller,
-        keep=(cache.on_response, coalesce.on_response),
+        keep=(cache.on_response, coalesce.on_response, limit.on_response),
         clock=clock,
         log=log,
     )
@@ -75,9 +91,11 @@ def stages(
         Resolve(decisions),
         Assign(random.random),
         Clamp(decisions),
+        Meter(book),
         Pin(time.time, caching.tally),
         cache,
         coalesce,
+        limit,
         Learn(quota, time.time),
         batch,
         route,

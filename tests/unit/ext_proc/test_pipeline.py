@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -87,6 +89,32 @@ async def test_a_stage_may_refuse_by_raising() -> None:
     answer = await pipeline.request_body(exchange, BODY)
     assert isinstance(answer, Answer)
     assert orjson.loads(answer.body)["error"]["param"] == "model"
+
+
+class Signing(PassingStage):
+    """A stage that signs answers."""
+
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Sign it."""
+        return replace(answer, headers=(("x-signed", "yes"),))
+
+
+class Answering(PassingStage):
+    """A stage that answers."""
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Answer."""
+        return Answer(200, b"hit", Reason.SERVED_FROM_CACHE)
+
+
+async def test_answers_of_our_own_are_seen_by_all_stages() -> None:
+    """Before the caller gets them; what goes up is none."""
+    pipeline, exchange, _ = opened(head(), Signing(), Answering())
+    answer = await pipeline.request_body(exchange, BODY)
+    assert isinstance(answer, Answer)
+    assert (answer.body, answer.headers) == (b"hit", (("x-signed", "yes"),))
+    pipeline, exchange, _ = opened(head(), Signing(), Recorder())
+    assert await pipeline.request_body(exchange, BODY) == Forward("route")
 
 
 async def test_another_spelling_of_a_path_is_refused() -> None:

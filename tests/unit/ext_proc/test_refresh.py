@@ -21,9 +21,14 @@ class Asking:
 
     def __init__(self, provider: Provider, decision: Answer | Forward | None = None) -> None:
         self.kept: list[tuple[Exchange, Answered]] = []
+        self.ended: list[Exchange] = []
         self.decision = decision or Forward("route")
         self.refresh = BackgroundRefresh(
-            provider, self.decide, lambda *kept: self.kept.append(kept), structlog.get_logger()
+            provider,
+            self.decide,
+            lambda *kept: self.kept.append(kept),
+            structlog.get_logger(),
+            ended=self.ended.append,
         )
 
     async def decide(self, exchange: Exchange) -> Answer | Forward | None:
@@ -38,7 +43,7 @@ async def test_a_fresh_answer_is_kept() -> None:
     asking.refresh.refresh(b"k", again)
     await settled()
     ((kept, answered),) = asking.kept
-    assert (kept, answered.body, provider.ended) == (again, WHOLE, 1)
+    assert (kept, answered.body, provider.ended, asking.ended) == (again, WHOLE, 1, [again])
     assert provider.calls == [(again.head, asking.decision, again.body)]
 
 
@@ -98,4 +103,4 @@ async def test_a_question_that_has_nowhere_to_go_is_not_asked() -> None:
     asking = Asking(provider, no_backend())
     asking.refresh.refresh(b"k", exchange())
     await settled()
-    assert (provider.calls, asking.kept) == ([], [])
+    assert (provider.calls, asking.kept, len(asking.ended)) == ([], [], 1)

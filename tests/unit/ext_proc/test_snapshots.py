@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext_proc.contract.routes import CallShape, RouteTerms, route_id
-from ext_proc.contract.snapshot import PolicyLayer, Tier
+from ext_proc.contract.snapshot import Consumer, Limits, PolicyLayer, Tier
 from ext_proc.snapshots import REMEMBERED, Loaded, SnapshotHolder
 from tests.unit.ext_proc.exchanges import snapshot
 
@@ -72,3 +72,15 @@ def test_the_oldest_in_use_is_the_oldest_that_somebody_holds(steps: list[str]) -
         holder.release(held.pop(0))
     assert holder.oldest_in_use() == str(number)
     assert told == sorted(told, key=int)
+
+
+def test_accounts_are_derived_once() -> None:
+    """For each Tier, Consumer and Model; a snapshot without limits is known as such."""
+    loaded = Loaded(snapshot(tiers={"gold": Tier("gold", limits=Limits(1))}))
+    assert loaded.limited
+    assert loaded.accounts("gold", None, None) is loaded.accounts("gold", None, None)
+    assert loaded.accounts("gold", Consumer("a", "t"), None)[0].key == "tier:gold/a"
+    for number in range(REMEMBERED + 50):
+        loaded.accounts(f"invented-{number}", None, None)
+    assert len(loaded._accounts) == REMEMBERED
+    assert not Loaded(snapshot()).limited

@@ -100,7 +100,7 @@ def test_a_reader_that_leaves_does_not_stop_the_mesh(tmp_path: Path) -> None:
 def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
     """Thousands of documents do not flood the terminal."""
     text = "---\n".join(
-        f"kind: Consumer\nmetadata: {{name: c{number}}}\nspec: {{tenant: t, limits: {{concurrency: 1}}}}\n"
+        f"kind: Consumer\nmetadata: {{name: c{number}}}\nspec: {{tenant: t, limits: {{tokensPerDay: 1}}}}\n"
         for number in range(100)
     )
     (tmp_path / "p.yaml").write_text(text)
@@ -109,7 +109,7 @@ def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
         lines = [process.stderr.readline() for _ in range(21)]
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
-    assert "Consumer/c19: spec.limits.concurrency" in lines[19]
+    assert "Consumer/c19: spec.limits.tokensPerDay" in lines[19]
     assert lines[20] == "warning: 80 more fields have no effect yet; outrigger validate names them\n"
 
 

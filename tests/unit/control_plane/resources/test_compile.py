@@ -8,6 +8,7 @@ from ext_proc.contract.snapshot import (
     ConsumerKey,
     CredentialRef,
     Degrade,
+    Limits,
     Prices,
     Purge,
     Quota,
@@ -47,7 +48,7 @@ spec: {versions: [{name: only, backend: openai}]}
 ---
 kind: Tier
 metadata: {name: gold}
-spec: {match: {header: {X-Plan: Gold}}, priority: 7}
+spec: {match: {header: {X-Plan: Gold}}, priority: 7, limits: {requestsPerMinute: 60, tokensPerDay: 9, countCached: true}}
 ---
 kind: Consumer
 metadata: {name: team}
@@ -98,6 +99,7 @@ def test_every_built_field_arrives() -> None:
     assert snapshot.aliases == {"fast": "gpt-4o", "best": "gpt-4o"}
     assert snapshot.tiers["gold"].match_headers == {"x-plan": "Gold"}
     assert snapshot.tiers["gold"].priority == 7
+    assert snapshot.tiers["gold"].limits == Limits(60, count_cached=True)
     assert (snapshot.consumers["team"].tenant, snapshot.consumers["team"].tier) == ("acme", "gold")
     assert (snapshot.workload, snapshot.revision) == ("web", 7)
 
@@ -221,3 +223,19 @@ def test_keys_travel_by_digest_and_only_those_of_consumers_there_are() -> None:
     snapshot = compile_snapshot(documents, "w", 1, consumer_keys=keys, key_salt="0f")
     assert (dict(snapshot.consumer_keys), snapshot.key_salt) == ({"aa": ConsumerKey("c", 12.5)}, "0f")
     assert snapshot.version != compile_snapshot(documents, "w", 1).version
+
+
+def test_limits_that_limit_nothing_are_none() -> None:
+    """So that no sidecar counts for them; daily budgets have no effect yet."""
+    text = """
+kind: Tier
+metadata: {name: t}
+spec: {limits: %s}
+"""
+    for written, expected in (
+        ("{}", None),
+        ("{tokensPerDay: 5, countCached: true}", None),
+        ("{concurrency: 2}", Limits(concurrency=2)),
+    ):
+        documents = check_documents(read_text((text % written).encode(), "t.yaml"))
+        assert compile_snapshot(documents, "w", 1).tiers["t"].limits == expected

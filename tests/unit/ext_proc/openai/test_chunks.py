@@ -230,3 +230,10 @@ def test_what_is_no_answer_is_not_replayed(body: bytes) -> None:
     """An entry of another form is not turned into an empty stream."""
     with pytest.raises(NotJoinable):
         list(replay(CHAT, body, include_usage=False))
+
+
+def test_texts_are_measured_wherever_they_stand() -> None:
+    """Content and the arguments of tools, in bytes; ids and names are no texts."""
+    call = {"index": 0, "id": "call-1", "function": {"name": "find", "arguments": "{}"}}
+    found = joiner(delta(content="né"), delta(tool_calls=[call]), {"choices": []})
+    assert (found.text_bytes, found.spoken) == (3 + 2, 2)

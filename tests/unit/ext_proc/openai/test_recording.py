@@ -151,3 +151,13 @@ def test_ids_and_names_of_events_stay() -> None:
     out, _ = passed([chunk], hides=True)
     assert out.startswith(b"event: delta\nid: 7\ndata: {")
     assert b"usage" not in out
+
+
+def test_what_has_come_is_a_rough_number_of_tokens() -> None:
+    """A chunk is one at least, four letters are another; what cannot be added up counts as far as it came."""
+    recorder = passed([event(choices=choice(letter)) for letter in "abc"], hides=True)[1]
+    assert recorder.produced == 3
+    recorder.feed(event(choices=choice("x" * 37)), end=False)
+    assert recorder.produced == 10
+    recorder.feed(b"data: {half\n\n" + event(choices=choice("y" * 400)), end=False)
+    assert recorder.produced == 10

@@ -244,6 +244,7 @@ async def test_a_leader_that_leaves_is_replaced_when_somebody_waits() -> None:
     waiting = await sky.waiting()
     sky.stage.on_end(leader)
     assert [flight.leader for flight in sky.carried.flights] == [leader]
+    assert leader.carried_on
     assert not waiting.done()
     waiting.cancel()
 

@@ -109,6 +109,18 @@ def test_the_response_body_is_asked_for_only_when_wanted() -> None:
     assert not reply(codec.RESPONSE_HEADERS_SEEN).HasField("mode_override")
 
 
+def test_headers_are_set_beside_what_else_a_reply_says() -> None:
+    """Whatever is wanted of the body stays so; without any the reply is what it was."""
+    pairs = (("x-ratelimit-limit-requests", "5"), ("x-b", "1"))
+    for plain in (codec.RESPONSE_HEADERS_SEEN, codec.WANT_RESPONSE_BODY, codec.WANT_RESPONSE_CHUNKS):
+        message, before = reply(codec.with_headers(plain, pairs)), reply(plain)
+        mutation = message.response_headers.response.header_mutation
+        assert set_headers(mutation) == {"x-ratelimit-limit-requests": b"5", "x-b": b"1"}
+        assert mutation.remove_headers == before.response_headers.response.header_mutation.remove_headers
+        assert message.mode_override == before.mode_override
+        assert codec.with_headers(plain, ()) is plain
+
+
 def test_a_response_body_stays_as_it_is() -> None:
     """With or without something for the access log."""
     assert codec.response_body_seen(()) == codec.RESPONSE_BODY_SEEN
