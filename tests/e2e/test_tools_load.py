@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +15,8 @@ import pytest
 
 from control_plane.tools.provider import Provider, ProviderSettings, running_provider
 from tests.e2e.governed import ADMIN, BACKEND, Governed
-from tests.harness.mesh import Mesh
+from tests.harness.mesh import OUTRIGGER, Mesh
+from tests.harness.processes import until
 
 # Few workers that take their time, and answer many conversations in about the time of one.
 SLOW = ProviderSettings(rtt_ms=5, slots=2, decode_ms_per_token=4, batch_slowdown=0.01, conversations=True)
@@ -141,6 +145,36 @@ def test_sizes_are_tried_in_the_policy_and_the_best_is_applied(governed: Governe
     assert changed["spec.batch.maxSize"] == (2, 16)
     assert changed["spec.batch.maxWait"] == ("30ms", "10ms")
     assert spec(governed) == {**before, "maxSize": 16, "maxWait": "10ms"}
+
+
+def test_ctrl_c_leaves_the_policy_as_it_was(governed: Governed) -> None:
+    """With the report of what was found so far."""
+    before = spec(governed)
+    command = [
+        str(OUTRIGGER),
+        "tune",
+        "--url",
+        governed.mesh.url,
+        "--model",
+        "batched",
+        "--policy",
+        "batching",
+    ]
+    process = subprocess.Popen(
+        [*command, "--sizes", "3,4", "--requests", "100000", "--concurrency", "4", "-o", "json"],
+        env={**os.environ, "OUTRIGGER_SERVER": governed.server, "OUTRIGGER_TOKEN": ADMIN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until(lambda: spec(governed) != before, 20, "a size is tried")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (err, json.loads(out)["ended"]) == ("", "interrupted")
+    assert spec(governed) == before
 
 
 def test_a_token_that_may_not_write_changes_nothing(governed: Governed) -> None:
