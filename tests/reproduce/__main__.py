@@ -54,10 +54,13 @@ async def _measure(
 ) -> dict[str, Table]:
     """Return the tables by their trials' keys."""
     patient = [trial for trial in trials if trial.patient]
+    if patient:
+        console.print(f"the direct rows of {', '.join(trial.key for trial in patient)} …")
     found = await asyncio.gather(*(trial.direct(ports, effort) for trial in patient))
     direct = {trial.key: rows for trial, rows in zip(patient, found, strict=True)}
     tables: dict[str, Table] = {}
     for trial in trials:
+        console.print(f"{trial.title} …")
         rows: list[Row] = direct.get(trial.key) or await trial.direct(ports, effort)
         tables[trial.key] = trial.table([*rows, *await trial.through(ports, effort)])
         _show(console, tables[trial.key])
@@ -71,7 +74,7 @@ def _documents(trials: Sequence[Trial]) -> list[str]:
 
 def _show(console: Console, table: Table) -> None:
     console.print(f"\n[bold]{table.title}[/]")
-    console.print(report.markdown(table), markup=False)
+    console.print(report.markdown(table), markup=False, soft_wrap=True)
 
 
 def _tell(console: Console, promises: Sequence[Promise], wrong: int) -> None:

@@ -146,13 +146,31 @@ async def _closed(connection: Connection | None) -> None:
         await connection.__aexit__()
 
 
-async def pooled(port: int, calls: Calls, load: Load, *, http2: bool, connections: int) -> Run:
-    """Callers that share one client's pool: as many connections on HTTP/1.1, one on HTTP/2."""
+async def pooled(port: int, calls: Calls, load: Load, *, connections: int) -> Run:
+    """Callers that share so many connections, and wait in turn for a free one."""
     numbers, outcomes = _Numbers(load), list[Outcome]()
-    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-    async with httpx.AsyncClient(
-        http1=not http2, http2=http2, limits=limits, timeout=SECONDS, trust_env=False
-    ) as client:
+    free: list[Connection | None] = [None] * connections
+    turns = asyncio.Semaphore(connections)
+
+    async def work(caller: int) -> None:
+        await asyncio.sleep(load.starts_s(caller))
+        while (number := numbers.take()) is not None:
+            call, began = calls(number), time.perf_counter()
+            async with turns:
+                connection, document = await _one_try(port, call, free.pop())
+                free.append(connection)
+            outcomes.append(_outcome(call, began, document))
+
+    await asyncio.gather(*map(work, range(load.callers)))
+    for connection in free:
+        await _closed(connection)
+    return numbers.run(outcomes)
+
+
+async def multiplexed(port: int, calls: Calls, load: Load) -> Run:
+    """Callers that share one HTTP/2 connection."""
+    async with httpx.AsyncClient(http1=False, http2=True, timeout=SECONDS, trust_env=False) as client:
+        numbers, outcomes = _Numbers(load), list[Outcome]()
 
         async def work(caller: int) -> None:
             await asyncio.sleep(load.starts_s(caller))

@@ -75,13 +75,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One column: its name and unit. `faster`: its ratio is naive / row, so that more is better.
+    """One column: its name and unit. `less`: less of it is better.
 
-    `plain` figures have no ratio (a share of errors, of which naive may have none).
+    `faster`: its ratio is naive / row, so that more is better. `plain` figures have no ratio (a share of
+    errors, of which naive may have none).
     """
 
     name: str
     unit: str = ""
+    less: bool = False
     faster: bool = False
     plain: bool = False
 

@@ -9,20 +9,20 @@ from typing import Final
 from tests.reproduce.measured import Row, Table
 
 WIDTH: Final = 760
-LABELS: Final = 290
+LABELS: Final = 312
 RIGHT: Final = 70
 BAR: Final = 13
 ROW: Final = 42
 HEAD: Final = 34
 GAP: Final = 16
 LEGEND: Final = 30
-LETTERS: Final = 42
+LETTERS: Final = 46
 
 # A picture of its own: the page's colours do not reach into it, the reader's preference does.
 _STYLE: Final = """\
 text{font:12px system-ui,"DejaVu Sans",sans-serif;fill:#334155}.title{font-weight:600;font-size:13px}
 .value{font-size:11px}.own{font-weight:600}.theirs{fill:#94a3b8}.ours{fill:#0284c7}.sidecar{fill:#c2410c}
-.one{stroke:#64748b;stroke-dasharray:3 3}
+.one{stroke:#64748b;stroke-dasharray:3 3;opacity:.6}
 @media(prefers-color-scheme:dark){text{fill:#e2e8f0}.theirs{fill:#64748b}.ours{fill:#38bdf8}.sidecar{fill:#fb923c}
 .one{stroke:#94a3b8}}"""
 
@@ -48,7 +48,7 @@ def _legend() -> list[str]:
     for kind, text in (("theirs", "the article"), ("ours", "measured"), ("sidecar", "through the sidecar")):
         parts.append(f'<rect class="{kind}" x="{x}" y="6" width="12" height="12" rx="2"/>')
         parts.append(f'<text x="{x + 18}" y="16">{text}</text>')
-        x += 42 + 7 * len(text)
+        x += 40 + 6 * len(text)
     return parts
 
 
@@ -58,10 +58,11 @@ def _panel(table: Table, place: int, top: int) -> list[str]:
     most = max((value for pair in ratios.values() for value in pair if value), default=1.0)
     scale = (WIDTH - LABELS - RIGHT) / most
     meaning = "times as fast as the naive row" if measure.faster else "in relation to the naive row"
+    better = " (less is better)" if measure.less else ""
     bottom = top + HEAD + ROW * len(table.rows)
     one = LABELS + scale
     parts = [
-        f'<text class="title" x="0" y="{top + 20}">{escape(measure.name)}, {meaning}</text>',
+        f'<text class="title" x="0" y="{top + 20}">{escape(measure.name)}, {meaning}{better}</text>',
         f'<line class="one" x1="{one:.1f}" x2="{one:.1f}" y1="{top + HEAD - 4}" y2="{bottom - 6}"/>',
     ]
     for number, row in enumerate(table.rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.reproduce.clients import Calls, Load, asynchronous, pooled, together
+from tests.reproduce.clients import Calls, Load, asynchronous, multiplexed, pooled, together
 from tests.reproduce.lab import Conditions, Ports
 from tests.reproduce.measured import Figures, Measure, Row, Run
 from tests.reproduce.questions import Shape, numbered
@@ -46,8 +46,8 @@ def _pool_figures(run: Run) -> Figures:
 async def _pools(ports: Ports, effort: Effort) -> list[Row]:
     port, load = ports.providers["pooled"], Load(CALLERS, seconds=effort.seconds)
     one, two = await together(
-        pooled(port, _pool_calls("pool-one"), load, http2=False, connections=CALLERS // 2),
-        pooled(port, _pool_calls("pool-two"), load, http2=True, connections=1),
+        pooled(port, _pool_calls("pool-one"), load, connections=CALLERS // 2),
+        multiplexed(port, _pool_calls("pool-two"), load),
     )
     return [
         measured(POOL, (165, 1.28), one, _pool_figures),
@@ -100,7 +100,7 @@ PROTOCOLS = Trial(
     " quarter, since HTTP/2 in Python costs 3 ms of CPU a call.",
     provider=POOLED,
     documents=(_POOL_DOCUMENTS,),
-    measures=(Measure("requests/s"), Measure("p99", "s")),
+    measures=(Measure("requests/s"), Measure("p99", "s", less=True)),
     naive=POOL,
     direct=_pools,
     through=_pools_through,
@@ -115,7 +115,7 @@ TEMPERATURE = Trial(
     " which leaves no room for a far provider.",
     provider=HEATED,
     documents=(_HEAT_DOCUMENTS,),
-    measures=(Measure("tokens"), Measure("mean latency", "s")),
+    measures=(Measure("tokens", less=True), Measure("mean latency", "s", less=True)),
     naive=HOT,
     direct=_heat,
     through=_heat_through,

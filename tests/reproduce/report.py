@@ -154,7 +154,9 @@ def _digits(value: float) -> int:
 def _asked(row: Row) -> str:
     if not row.asked:
         return "–"
-    return f"{row.asked:,}" + (f", **{row.wrong} wrong**" if row.wrong else "")
+    wrong = f", **{row.wrong} wrong**" if row.wrong else ""
+    failed = f", {row.errors * 100:.2g} % failed" if row.errors else ""
+    return f"{row.asked:,}{wrong}{failed}"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ class Effort:
     @classmethod
     def full(cls) -> Effort:
         """At most six minutes in all."""
-        return cls(rounds=5, seconds=25, ramp_s=8, chats=1_000)
+        return cls(rounds=5, seconds=20, ramp_s=7, chats=1_000)
 
 
 Rows = Callable[[Ports, Effort], Awaitable[list[Row]]]
