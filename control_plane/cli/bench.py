@@ -169,7 +169,7 @@ def _other(path: Path | None) -> Report | None:
 
 async def _measured(subject: Subject, plan: Plan, endpoint: Endpoint, processes: int) -> Report:
     from control_plane.cli.failures import CommandFailed  # noqa: PLC0415
-    from control_plane.cli.measuring import progress, stop_on_signals  # noqa: PLC0415
+    from control_plane.cli.measuring import allow_connections, progress, stop_on_signals  # noqa: PLC0415
     from control_plane.tools.load.plan import OpenLoop  # noqa: PLC0415
     from control_plane.tools.load.report import report  # noqa: PLC0415
     from control_plane.tools.load.running import WorkerLost, run_load  # noqa: PLC0415
@@ -179,6 +179,7 @@ async def _measured(subject: Subject, plan: Plan, endpoint: Endpoint, processes:
     if isinstance(plan.pace, OpenLoop):
         total = min(plan.bounds.requests, round(plan.pace.rate * plan.bounds.duration_s))
     at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    allow_connections()
     stop = stop_on_signals()
     with progress(subject.model, total) as watch:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import resource
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from control_plane.tools.load.calls import WrongUrl, base_url
 if TYPE_CHECKING:
     from control_plane.tools.load.running import Watch
 
+MOST_FILES: Final = 65_536
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -105,6 +107,14 @@ def write_page(path: Path, text: str) -> None:
         raise CommandFailed(
             f"the file {path} cannot be written ({reason}); name another with --html"
         ) from None
+
+
+def allow_connections() -> None:
+    """Let this process, and those it starts, have as many connections as the machine allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def stop_on_signals() -> asyncio.Event:

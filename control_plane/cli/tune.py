@@ -250,10 +250,11 @@ def _settle(trial: TrialPolicy, made: Report, *, apply: bool) -> None:
 
 
 async def _tuned(task: Task, race: Race, trial: TrialPolicy | None) -> Report:
-    from control_plane.cli.measuring import progress, stop_on_signals  # noqa: PLC0415
+    from control_plane.cli.measuring import allow_connections, progress, stop_on_signals  # noqa: PLC0415
     from control_plane.tools.load.wire import CannotConnect  # noqa: PLC0415
     from control_plane.tools.tune.tuning import tuned  # noqa: PLC0415
 
+    allow_connections()
     stop = stop_on_signals()
     at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     with progress(f"{task.model}, batch size", race.budget.requests) as watch:

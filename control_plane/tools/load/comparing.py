@@ -99,4 +99,22 @@ def read_report(text: bytes) -> dict[str, Any]:
         raise NoReport("is no JSON; write one with outrigger bench … -o json > FILE") from None
     if not isinstance(value, dict) or any(found(value, (name,)) is None for name in ("rps", "p50", "p99")):
         raise NoReport("is no report of outrigger bench; write one with outrigger bench … -o json > FILE")
-    return value
+    points = value.get("distribution")
+    return {
+        **value,
+        "name": printable(str(value.get("name") or "another run")),
+        "distribution": [point for point in points if _is_point(point)] if isinstance(points, list) else [],
+    }
+
+
+def printable(text: str) -> str:
+    """Return text of a file without what could drive a terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _is_point(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(one, int | float) and 0 <= one < 1e12 for one in value)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +18,9 @@ from control_plane.tools.load.sse import StreamReader
 from control_plane.tools.load.verdicts import BROKEN, CONNECT, TIMEOUT, Verdict, failed, judged
 
 CONNECT_TIMEOUT_S = 10.0
+# What a server says goes into reports: only what ours would say.
+_WORD = re.compile(r"[a-z-]{1,20}")
+_COUNT = re.compile(r"[0-9]{1,6}")
 
 
 class CannotConnect(Exception):
@@ -116,8 +120,9 @@ class _Wire:
 
 async def _read(call: Call, reply: aiohttp.ClientResponse, began: float) -> Outcome:
     cache = reply.headers.get("x-outrigger-cache", "")
+    cache = cache if _WORD.fullmatch(cache) else ""
     size = reply.headers.get("x-outrigger-batch", "")
-    batch = int(size) if size.isdecimal() else 0
+    batch = int(size) if _COUNT.fullmatch(size) else 0
     if call.stream and reply.status == 200:
         stream = StreamReader()
         async for data in reply.content.iter_any():

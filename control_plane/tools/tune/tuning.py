@@ -75,7 +75,7 @@ async def _prepare(race: Race, trier: Trier, bounds: _Bounds, *, find_method: bo
     if not any(one.good for one in warming):
         race.ending = Ending.FAILED
         return
-    if find_method:
+    if find_method and race.budget.left >= 2:
         taken, seen = await bounds.within(trier.takes_batches())
         _spend(race, [seen])
         if not taken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import typer
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.measuring import (
+    MOST_FILES,
+    allow_connections,
     progress,
     sent_headers,
     stop_on_signals,
@@ -86,6 +89,18 @@ def test_on_a_terminal_there_is_a_bar(
     out, err = capsys.readouterr()
     assert out == ""
     assert "the-model" in err
+
+
+def test_as_many_connections_as_the_machine_allows() -> None:
+    """A shell often allows 1,024 files, fewer than there may be callers."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if before[1] == resource.RLIM_INFINITY else min(MOST_FILES, before[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        allow_connections()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_the_first_signal_asks_for_an_end() -> None:

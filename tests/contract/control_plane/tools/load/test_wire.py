@@ -121,6 +121,14 @@ async def test_headers_are_sent_and_what_a_sidecar_says_is_read(provider: Provid
     assert "secret" not in repr(endpoint)
 
 
+@pytest.mark.parametrize("name", ["x-outrigger-cache", "x-outrigger-batch"])
+async def test_what_no_sidecar_says_is_not_repeated(provider: Provider, name: str) -> None:
+    """Reports hold no words of strangers."""
+    provider.script(Behaviour(generate=True, headers=((name, "<b>" * 40),)))
+    outcome = await sent(Endpoint(provider.url), CHAT)
+    assert (outcome.verdict.good, outcome.cache, outcome.batch) == (True, "", 0)
+
+
 async def test_tls_is_verified(tmp_path: Path) -> None:
     """By the authority that is named; a file that holds none is told."""
     authority = trustme.CA()

@@ -64,6 +64,16 @@ async def test_a_provider_that_takes_no_list_gets_waves() -> None:
     assert report["results"]["400"] == 1
 
 
+@pytest.mark.parametrize("requests", [2, 3, 10])
+async def test_the_smallest_budgets_are_kept(requests: int) -> None:
+    """Warming up and finding the method are part of them."""
+    async with running_provider(QUICK) as provider:
+        report = await made(provider, race(requests))
+        assert provider.observations.requests.total() <= requests
+    assert report["budget"]["asked"] <= requests
+    assert report["ended"] == "requests"
+
+
 async def test_the_budget_of_tokens_is_kept() -> None:
     """As the provider counts them."""
     async with running_provider(QUICK) as provider:

@@ -41,6 +41,15 @@ def test_a_report_is_read_back() -> None:
     assert read_report(json.dumps(made).encode()) == made
 
 
+def test_what_a_file_holds_besides_does_no_harm() -> None:
+    """Names are printable, points are points."""
+    made = {**finished(0.1), "name": "a\x1b[2J", "distribution": [[50, 1.5], [1], "x", [50, "y"], [50, -1]]}
+    read = read_report(json.dumps(made).encode())
+    assert read["name"] == "a?[2J"
+    assert read["distribution"] == [[50, 1.5]]
+    assert read_report(b'{"rps": 1, "p50": 1, "p99": 1}')["distribution"] == []
+
+
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"rps": "many", "p50": 1, "p99": 2}'])
 def test_what_is_no_report_is_told(text: bytes) -> None:
     """With the command that writes one."""
