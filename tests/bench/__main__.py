@@ -25,10 +25,11 @@ from tests.bench.lab import Lab
 from tests.bench.load import LoadFailed, ensure_wrk
 from tests.bench.measure import Bench, Effort, Row
 from tests.bench.semantic import measure_semantic
+from tests.bench.sharing import measure_sharing
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "semantic")
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic")
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -63,6 +64,9 @@ def main() -> int:
         if "cache" in chosen:
             console.print("[dim]measuring cache …[/]")
             rows += measure_cache(effort, _made(folder / "cache"))
+        if "sharing" in chosen:
+            console.print("[dim]measuring sharing …[/]")
+            rows += measure_sharing(effort, _made(folder / "sharing"))
         if "semantic" in chosen:
             console.print("[dim]measuring semantic …[/]")
             rows += measure_semantic(effort)
