@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import median
 
@@ -54,10 +54,8 @@ def measure_sharing(effort: Effort, folder: Path) -> list[Row]:
     with ExitStack() as stack:
         rude = stack.enter_context(RudeProvider())
         options: tuple[str, ...] = ()
-        try:
+        with suppress(RedisMissingError):
             options = ("--redis", stack.enter_context(redis_server(folder)).url)
-        except RedisMissingError:
-            pass
         mesh = Mesh(folder / "mesh", DOCUMENTS.format(port=rude.port), options)
         stack.enter_context(mesh)
         rows = [asyncio.run(_crowd(mesh.proxy_port, rude, stream=stream)) for stream in (False, True)]
@@ -73,10 +71,10 @@ def _question(model: str, text: str, *, stream: bool) -> bytes:
 
 
 def _streamed(seen: Seen) -> list[Piece]:
-    """Answer slowly: the first word after half a second, then one each tenth."""
+    """Answer slowly: the first word when all are there, after two seconds, then one each tenth."""
     words = [chunk(event({"choices": [{"index": 0, "delta": {"content": f"w{n} "}}]})) for n in range(10)]
     end = event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    pieces: list[Piece] = [STREAM_HEAD, 0.5]
+    pieces: list[Piece] = [STREAM_HEAD, 2.0]
     for word in words:
         pieces += [word, 0.1]
     return [*pieces, chunk(end + DONE), b"0\r\n\r\n"]
