@@ -268,6 +268,7 @@ def told(made: Report) -> list[RenderableType]:
     """Return the report for a terminal."""
     from control_plane.cli.printing import table  # noqa: PLC0415
     from control_plane.tools.tune.page import ENDED, cells, choice  # noqa: PLC0415
+    from control_plane.tools.tune.report import sureness  # noqa: PLC0415
 
     windows = any(one["window"] is not None for one in made["trials"])
     window = ["WINDOW"] if windows else []
@@ -292,10 +293,7 @@ def told(made: Report) -> list[RenderableType]:
         seen = ", ".join(f"{result} × {count}" for result, count in made["results"].items())
         lines.append(f"no size had a good answer: {seen}")
     else:
-        lines.append(
-            f"best for {made['target']}: {choice(made)} ({made['confidence']:.0%} sure that it is within "
-            "10 % of the true best)"
-        )
+        lines.append(f"best for {made['target']}: {choice(made)} ({sureness(made)})")
     if gain := made["gain"]:
         lines.append(
             f"beside size {gain['beside_size']}: throughput × {gain['throughput']:.3g}, "

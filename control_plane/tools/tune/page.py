@@ -28,7 +28,7 @@ def tune_page(report: Mapping[str, Any]) -> str:
         cards(
             [
                 ("best size", choice(report)),
-                ("within 10 % of the true best", f"{report['confidence']:.0%} sure"),
+                ("sure to be within 10 % of the true best", sure(report)),
                 *_gains(report),
                 ("questions asked", f"{budget['asked']} of {budget['requests']}"),
                 ("calls", str(budget["calls"])),
@@ -96,9 +96,14 @@ def choice(report: Mapping[str, Any]) -> str:
     return str(report["best"]) if window is None else f"{report['best']} in {window} ms"
 
 
+def sure(report: Mapping[str, Any]) -> str:
+    """Return how sure the choice is, in a word."""
+    return f"{report['confidence']:.0%}" if report["confidence"] else "unknown"
+
+
 def _gains(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     gain = report["gain"]
-    if not gain or gain["beside_size"] == report["best"]:
+    if not gain:
         return []
     beside = f"of size {gain['beside_size']}"
     return [

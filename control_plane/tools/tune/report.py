@@ -124,7 +124,7 @@ def by_size(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def gain(rows: list[dict[str, Any]], best: Setting | None) -> dict[str, Any] | None:
-    """Return the best beside the smallest size, as ratios; None when there is no choice."""
+    """Return the best beside the smallest size, as ratios; None when it is that one or there is no choice."""
     seen = [one for one in rows if one["throughput"]]
     mine = next(
         (one for one in seen if best and (one["size"], one["window"]) == (best.size, best.window_ms)), None
@@ -132,6 +132,8 @@ def gain(rows: list[dict[str, Any]], best: Setting | None) -> dict[str, Any] | N
     if mine is None or len(seen) < 2:
         return None
     first = min(seen, key=lambda one: (one["size"], one["window"] or 0))
+    if first is mine:
+        return None
     return {
         "beside_size": first["size"],
         "throughput": round(mine["throughput"] / first["throughput"], 3),
@@ -148,10 +150,7 @@ def warnings(made: Report) -> list[str]:
             f"not tried before the end: size {', '.join(dict.fromkeys(unseen))}; give more --requests"
         )
     if made["best"] is not None and made["confidence"] < UNSURE:
-        said.append(
-            f"only {made['confidence']:.0%} sure that this is within {NEAR:.0%} of the best; give more "
-            "--requests"
-        )
+        said.append(f"{sureness(made)}; give more --requests")
     if made["method"] == Method.WAVES.value and made["best"] is not None:
         said.append(
             "the target took no list of questions, so single requests were sent together: unless it batches "
@@ -163,6 +162,13 @@ def warnings(made: Report) -> list[str]:
     if made["best"] == max(edge) and len(set(edge)) > 1:
         said.append(f"the largest size is the best: larger ones than {max(edge)} may be better still")
     return said
+
+
+def sureness(made: Report) -> str:
+    """Return how sure the choice is, in words."""
+    if not made["confidence"]:
+        return "too few calls to say how sure that is"
+    return f"{made['confidence']:.0%} sure that it is within {NEAR:.0%} of the true best"
 
 
 def _standing(one: dict[str, Any]) -> tuple[bool, float, int]:

@@ -39,7 +39,7 @@ def test_the_page_tells_all() -> None:
     html = tune_page(tuned())
     for text in (
         "best size",
-        "100% sure",
+        "<b>100%</b>",
         "worse, after round",
         "made by this tool",
         "hardly change the choice",

@@ -71,7 +71,7 @@ def test_what_was_not_tried_is_null_and_told() -> None:
     assert [one["throughput"] is None for one in made["sizes"]] == [False, False, True]
     assert made["sizes"][-1]["requests"] == 0
     assert any("not tried before the end: size 50" in sentence for sentence in made["warnings"])
-    assert any("sure" in sentence for sentence in made["warnings"])
+    assert any("too few calls to say how sure" in sentence for sentence in made["warnings"])
     assert json.loads(json.dumps(made, allow_nan=False)) == made
 
 
@@ -86,6 +86,12 @@ def test_what_was_not_tried_is_null_and_told() -> None:
 def test_what_a_reader_must_know_is_told(settings_of_it: dict[str, Any], told: str) -> None:
     """In a sentence."""
     assert any(told in sentence for sentence in tuned(**settings_of_it)["warnings"])
+
+
+def test_the_smallest_size_gains_nothing_over_itself() -> None:
+    """So nothing is told."""
+    made = tuned(provider=Formula(base=1, each=100, square=2, slots=64, spread=0.1))
+    assert (made["best"], made["gain"]) == (1, None)
 
 
 def test_without_an_answer_there_is_no_best() -> None:
