@@ -17,6 +17,7 @@ HEAD: Final = 34
 GAP: Final = 16
 LEGEND: Final = 30
 LETTERS: Final = 46
+BOLD_LETTERS: Final = 40
 
 # A picture of its own: the page's colours do not reach into it, the reader's preference does.
 _STYLE: Final = """\
@@ -71,7 +72,7 @@ def _panel(table: Table, place: int, top: int) -> list[str]:
 
 
 def _row(row: Row, ratios: tuple[float | None, float | None], top: int, scale: float) -> list[str]:
-    lines = textwrap.wrap(row.name, LETTERS)
+    lines = textwrap.wrap(row.name, BOLD_LETTERS if row.sidecar else LETTERS)
     own = ' class="own"' if row.sidecar else ""
     first = top + 18 - 7 * (len(lines) - 1)
     parts = [

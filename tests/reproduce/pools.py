@@ -35,7 +35,7 @@ metadata: {name: heated}
 spec: {target: {models: [heated]}, parameters: {temperature: {max: 0.2}}}
 """
 
-POOL = "HTTP/1.1, connections kept, two callers to each"
+POOL = "HTTP/1.1, two callers to a kept connection"
 HOT = "temperature 0.8"
 
 

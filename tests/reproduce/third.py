@@ -147,8 +147,8 @@ ARTICLE = Article(
             naive=SYNC,
             direct=_lists_of_2000,
             through=_2000_through,
-            notes=f"The application lets {CALLERS} callers ask, for the sidecar bounds the calls: in lists of 20"
-            f" that makes {CALLERS // BATCH} at once, fewer than the asynchronous client's 44 (at most"
+            notes=f"The application lets {CALLERS} callers ask, for the sidecar bounds the calls: in lists of"
+            f" 20 that makes {CALLERS // BATCH} at once, fewer than the asynchronous client's 44 (at most"
             f" {CALLS_AT_ONCE}, the article's own bound). 2,000 conversations just fit the quota's minute:"
             " for longer, 90,000 tokens are some 34 such conversations a second, for any client, the"
             " article's 65 too. Its p99 of single calls, twice their mean, has no cause in its conditions"
