@@ -18,7 +18,7 @@ from control_plane.tools.tune.settings import Observation, Target
 DRAWS: Final = 200
 MOST_BLOCKS: Final = 60
 Z99: Final = 2.326
-ENOUGH: Final = 100
+ENOUGH: Final = 50
 GRAIN: Final = math.log(1.01)  # latencies are kept to a hundredth
 
 
@@ -42,8 +42,8 @@ class Figures:
     """What a setting achieved. Latencies are milliseconds; `cost` is per thousand good answers.
 
     `p99` is what was seen. Of a few calls that is hardly more than the slowest, and lower the fewer;
-    `tail` does not depend on their number: the 99th percentile of the log-normal distribution with their mean
-    and spread, or what was seen if that is more and there are a hundred calls.
+    `tail` does not depend on their number: below fifty calls it is the 99th percentile of the normal
+    distribution with their mean and spread, from there on what was seen.
     """
 
     asked: int
@@ -110,13 +110,13 @@ class _Block:
         self.cost = sum(map(prices.of, observations))
         self.latencies: dict[int, int] = {}
         # An error's latency says nothing: a refusal is quick.
-        logs = [(math.log(max(one.latency_s, 1e-6)), one.good) for one in observations if one.good]
-        for log, good in logs:
-            grain = round(log / GRAIN)
+        answered = [(one.latency_s, one.good) for one in observations if one.good]
+        for seconds, good in answered:
+            grain = round(math.log(max(seconds, 1e-6)) / GRAIN)
             self.latencies[grain] = self.latencies.get(grain, 0) + good
-        self.answered = len(logs)
-        self.sum = sum(log for log, _ in logs)
-        self.squares = sum(log * log for log, _ in logs)
+        self.answered = len(answered)
+        self.seconds = sum(seconds for seconds, _ in answered)
+        self.squares = sum(seconds * seconds for seconds, _ in answered)
 
 
 def _figures(blocks: Sequence[_Block], places: int) -> Figures:
@@ -142,13 +142,11 @@ def _figures(blocks: Sequence[_Block], places: int) -> Figures:
 
 def _tail(blocks: Sequence[_Block], p99: float) -> float:
     answered = sum(block.answered for block in blocks)
-    if answered < 2:
+    if answered < 2 or answered >= ENOUGH:
         return p99
-    mean = sum(block.sum for block in blocks) / answered
-    spread = math.sqrt(max(0.0, sum(block.squares for block in blocks) / answered - mean * mean))
-    spread *= math.sqrt(answered / (answered - 1))
-    tail = math.exp(mean + Z99 * spread) * 1000
-    return max(tail, p99) if answered >= ENOUGH else tail
+    mean = sum(block.seconds for block in blocks) / answered
+    variance = max(0.0, sum(block.squares for block in blocks) / answered - mean * mean)
+    return (mean + Z99 * math.sqrt(variance * answered / (answered - 1))) * 1000
 
 
 def _percentiles(counts: dict[int, int], total: int) -> tuple[float, float]:

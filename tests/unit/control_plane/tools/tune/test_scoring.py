@@ -42,8 +42,8 @@ def test_the_tail_does_not_grow_with_the_number_of_calls() -> None:
     true_ms = math.exp(2.326 * 0.3) * 1000
     assert Sample(many, 1).figures().tail == pytest.approx(true_ms, rel=0.1)
     few = [Sample(many[n : n + 12], 1).figures() for n in range(0, 1200, 12)]
-    assert sum(one.tail for one in few) / len(few) == pytest.approx(true_ms, rel=0.1)
-    assert sum(one.p99 for one in few) / len(few) < 0.95 * true_ms
+    assert sum(one.tail for one in few) / len(few) == pytest.approx(true_ms, rel=0.15)
+    assert sum(one.p99 for one in few) / len(few) < 0.85 * true_ms
 
 
 def test_one_slow_call_of_many_is_in_the_tail() -> None:
