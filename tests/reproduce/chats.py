@@ -9,6 +9,7 @@ from tests.reproduce.questions import Call, Shape, small_talk
 from tests.reproduce.trials import Effort, Trial, measured
 
 WORDS = 27
+CHATS_AT_ONCE = 1_000
 CHATS = Conditions("chats", rtt_ms=250, handshake_ms=250, decode_ms=12.5, echo=True)
 
 _DOCUMENTS = """\
@@ -69,7 +70,7 @@ async def _direct(ports: Ports, effort: Effort) -> list[Row]:
 
 async def _through(ports: Ports, effort: Effort) -> list[Row]:
     shape = Shape("chats", CHATS.settings(), 0.3)
-    load = Load(effort.chats, effort.chats)
+    load = Load(CHATS_AT_ONCE, CHATS_AT_ONCE)
     run = await asynchronous(ports.sidecar, lambda number: shape.one(_chat(number)), load)
     return [measured(EVERYTHING, (), run, _for_1000, sidecar=True)]
 

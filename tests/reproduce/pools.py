@@ -104,6 +104,7 @@ PROTOCOLS = Trial(
     naive=POOL,
     direct=_pools,
     through=_pools_through,
+    patient=True,
     notes="No provider with OpenAI's API speaks gRPC. What gains is that no caller waits for a connection:"
     " the sidecar needs one to the provider, and the application need not know of HTTP/2.",
 )

@@ -89,7 +89,7 @@ async def _lists_of_2000(ports: Ports, effort: Effort) -> list[Row]:
 
 
 async def _2000_through(ports: Ports, effort: Effort) -> list[Row]:
-    run = await asynchronous(ports.sidecar, _one("two-through"), Load(CALLERS, 2000, ramp_s=RAMP_S))
+    run = await asynchronous(ports.sidecar, _one("two-through"), Load(CALLERS, effort.chats, ramp_s=RAMP_S))
     return [measured(EVERYTHING, (), run, _with_p99, sidecar=True)]
 
 
@@ -106,7 +106,9 @@ async def _lists_of_1000(ports: Ports, effort: Effort) -> list[Row]:
 
 
 async def _1000_through(ports: Ports, effort: Effort) -> list[Row]:
-    run = await asynchronous(ports.sidecar, _one("one-through"), Load(CALLERS, 1000, ramp_s=RAMP_S))
+    run = await asynchronous(
+        ports.sidecar, _one("one-through"), Load(CALLERS, effort.chats // 2, ramp_s=RAMP_S)
+    )
     return [measured(EVERYTHING, (), run, _with_p95, sidecar=True)]
 
 
