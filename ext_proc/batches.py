@@ -117,12 +117,13 @@ class Batches:
     """The queues of one processor.
 
     Args:
-        send: makes the call of one batch: gives each entry its share, or leaves members for `alone`.
+        send: makes the call of one batch and gives inputs their shares; members with one that got none go
+            alone. Returns whether the provider answered.
         clock: a monotonic time in seconds.
     """
 
     def __init__(
-        self, send: Callable[[Batch], Coroutine[Any, Any, None]], clock: Callable[[], float]
+        self, send: Callable[[Batch], Coroutine[Any, Any, bool]], clock: Callable[[], float]
     ) -> None:
         self._send = send
         self._clock = clock
@@ -146,6 +147,7 @@ class Batches:
         if queue.adaptation is not None:
             queue.adaptation.arrived(self._clock(), inputs)
         if queue.requests + 1 >= queue.terms.send_below or inputs > queue.terms.max_inputs:
+            self._forget(queue)
             return False
         queue.requests += 1
         queue.calls += 1
@@ -173,6 +175,13 @@ class Batches:
                 self._gone(queue, member)
             self._forget(queue)
         return member
+
+    async def close(self) -> None:
+        """End every call; the members of each go alone."""
+        calls = list(self._calls)
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
     def _send_what_is_ready(self, queue: BatchQueue) -> None:
         size = queue.adaptation.size if queue.adaptation is not None else queue.terms.max_inputs
@@ -216,8 +225,9 @@ class Batches:
 
     async def _run(self, batch: Batch) -> None:
         began = self._clock()
-        await self._send(batch)
-        if batch.queue.adaptation is not None:
+        answered = await self._send(batch)
+        # How long a refusal takes says nothing of a batch.
+        if answered and batch.queue.adaptation is not None:
             batch.queue.adaptation.answered(len(batch.queued), self._clock() - began)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

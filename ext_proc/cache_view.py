@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, Protocol
 
 from ext_proc.answers import StoredAnswer
@@ -34,13 +37,24 @@ class Kept(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One tier as this process knows it: what it holds (0 where nobody knows), and how it did."""
+
+    entries: int = 0
+    size_bytes: int = 0
+    misses: int = 0
+    failures: int = 0
+    dropped: int = 0
+
+
 class CacheLook:
     """Looks at a cache.
 
     Args:
         tally: what it did.
         memory: what it keeps.
-        held: the entries and bytes of each tier.
+        held: each tier that is in use.
         clock: the answers' clock, in seconds.
     """
 
@@ -48,7 +62,7 @@ class CacheLook:
         self,
         tally: CacheTally,
         memory: Kept,
-        held: Callable[[], Mapping[str, tuple[int, int]]],
+        held: Callable[[], Mapping[str, Held]],
         clock: Callable[[], float],
     ) -> None:
         self._tally = tally
@@ -60,9 +74,9 @@ class CacheLook:
         """Return what it did since the process began, and holds now."""
         tally, held = self._tally, self._held()
         tiers = [
-            TierStatistics(tier, hits, 0, *held.get(tier, (0, 0)))
+            TierStatistics(tier, hits, known.misses, known.entries, known.size_bytes)
             for tier, hits in tally.hits.items()
-            if hits or tier in held
+            if (known := held.get(tier, Held())) and (hits or tier in held)
         ]
         semantic = SemanticStatistics(
             served=tally.hits[SEMANTIC],
@@ -86,11 +100,16 @@ class CacheLook:
     def entries(self, question: CacheQuestion) -> CacheAnswer:
         """Return what memory keeps of what `question` asks for."""
         now = self._clock()
-        found = [
-            _entry(key, answer, now, self._memory.hits(key), bodies=question.bodies)
+        meant = (
+            (key, answer)
             for key, answer in self._memory.items()
             if question.asks_for(key.hex(), answer.model, answer.partition)
-        ]
+        )
+        # One more than is asked for says that there are others.
+        first = heapq.nsmallest(question.limit + 1, meant, key=itemgetter(0))
+        found = (
+            _entry(key, answer, now, self._memory.hits(key), bodies=question.bodies) for key, answer in first
+        )
         return first_entries(found, question.limit)
 
 

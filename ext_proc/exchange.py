@@ -166,6 +166,16 @@ class Exchange:
     recorder: StreamRecorder | None = None
     recorded: bool = False
 
+    @property
+    def model_name(self) -> str:
+        """The Model's name, else what was asked for."""
+        return self.model.name if self.model is not None else self.asked_model
+
+    @property
+    def version_name(self) -> str:
+        """The version's name, "" without one."""
+        return self.version.name if self.version is not None else ""
+
     async def park(self) -> None:
         """Say that an answer may take long. Envoy hears it once, whoever waits."""
         if not self.parked and self.ask_for_time is not None:

@@ -11,7 +11,7 @@ said so; nothing is left of a flight that nobody waits for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -36,6 +36,20 @@ class Landed:
     body: bytes
     content_type: str
     backend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """This processor leads a question among all. `end` gives that up, with the answer that came, if one did."""
+
+    end: Callable[[Landed | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Another processor leads. `hear` waits so many seconds for its answer; None: it has none."""
+
+    hear: Callable[[float], Awaitable[Landed | None]]
 
 
 @dataclass(frozen=True, slots=True)

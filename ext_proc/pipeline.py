@@ -85,6 +85,10 @@ class Stage(Protocol):
         """See the exchange end, exactly once, however it ended."""
         ...
 
+    async def close(self) -> None:
+        """End what the stage does by itself; no exchange comes any more."""
+        ...
+
 
 class PassingStage:
     """A stage that does nothing; the base of all others."""
@@ -120,6 +124,9 @@ class PassingStage:
     def on_end(self, exchange: Exchange) -> None:
         """Hold nothing."""
 
+    async def close(self) -> None:
+        """Do nothing by itself."""
+
 
 def announced(stages: Sequence[Stage]) -> Sequence[tuple[str, frozenset[Reason]]]:
     """Return every stage with all reasons that it can give, and the pipeline's own."""
@@ -135,6 +142,7 @@ class Pipeline:
     """Runs the stages. One instance a processor; all state is in the exchanges, the stages and the holder."""
 
     def __init__(self, stages: Sequence[Stage], snapshots: SnapshotHolder, decisions: Decisions) -> None:
+        self._stages = tuple(stages)
         self._snapshots = snapshots
         self._decisions = decisions
         # Only hooks that a stage really has are called.
@@ -146,6 +154,11 @@ class Pipeline:
         self._on_chunk = [s.on_chunk for s in stages if _has(s, "on_chunk")]
         self._on_response = [s.on_response for s in stages if _has(s, "on_response")]
         self._on_end = [s.on_end for s in stages if _has(s, "on_end")]
+
+    async def close(self) -> None:
+        """End what stages do by themselves."""
+        for stage in self._stages:
+            await stage.close()
 
     def begin(self, head: RequestHead) -> Exchange:
         """Open an exchange on the snapshot in force. Whoever opens one must `end` it.

@@ -1,7 +1,4 @@
-"""Asking a provider again behind an answer that was served, through Envoy like any other call.
-
-What is still being asked when the process ends is cancelled with its event loop.
-"""
+"""Asking a provider again behind an answer that was served, through Envoy like any other call."""
 
 from __future__ import annotations
 
@@ -51,6 +48,13 @@ class BackgroundRefresh:
         task = asyncio.get_running_loop().create_task(self._ask(exchange), name="refresh")
         self._asked[key] = task
         task.add_done_callback(lambda _: self._asked.pop(key, None))
+
+    async def close(self) -> None:
+        """End every call."""
+        calls = list(self._asked.values())
+        for task in calls:
+            task.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
     async def _ask(self, exchange: Exchange) -> None:
         try:

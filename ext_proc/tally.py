@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ext_proc.answers import StoredAnswer
+from ext_proc.contract.cache import HIT_AGE_BOUNDS_S
 from ext_proc.contract.snapshot import Prices
 
 SEMANTIC: Final = "semantic"
@@ -18,20 +19,18 @@ STALE: Final = "stale"
 PIN: Final = "pin"
 SERVED_BY: Final = ("memory", "redis", "database", SEMANTIC, STALE, PIN)
 """Where an answer came from: a tier, or why it was served though no tier had it fresh."""
-AGE_BOUNDS_S: Final = (1.0, 10.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0)
-"""Upper bounds of the buckets of ages; one more bucket holds what is older."""
 
 
 @dataclass(slots=True)
 class CacheTally:
     """Grows from the start of the process. Money is in the currency of the Models' prices.
 
-    `ages` has one number a bucket of `AGE_BOUNDS_S`; `would_…` is of the shadow mode.
+    `ages` has one number a bucket of `HIT_AGE_BOUNDS_S`; `would_…` is of the shadow mode.
     """
 
     hits: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SERVED_BY, 0))
     misses: int = 0
-    ages: list[int] = field(default_factory=lambda: [0] * (len(AGE_BOUNDS_S) + 1))
+    ages: list[int] = field(default_factory=lambda: [0] * (len(HIT_AGE_BOUNDS_S) + 1))
     saved_prompt_tokens: int = 0
     saved_completion_tokens: int = 0
     saved_money: float = 0.0
@@ -44,7 +43,7 @@ class CacheTally:
     def hit(self, tier: str, answer: StoredAnswer, age_s: float, prices: Prices | None) -> None:
         """Count an answer that was served from `tier`, one of `SERVED_BY`."""
         self.hits[tier] += 1
-        self.ages[bisect_left(AGE_BOUNDS_S, age_s)] += 1
+        self.ages[bisect_left(HIT_AGE_BOUNDS_S, age_s)] += 1
         self.saved_prompt_tokens += answer.prompt_tokens
         self.saved_completion_tokens += answer.completion_tokens
         self.saved_seconds += answer.seconds
@@ -54,9 +53,18 @@ class CacheTally:
                 + answer.completion_tokens * prices.output_per_million
             ) / 1_000_000
 
+    def pinned(self) -> None:
+        """Count a question that a Pin answers."""
+        self.hits[PIN] += 1
+        self.ages[0] += 1
+
     def missed(self) -> None:
-        """Count a question that no tier had an answer to."""
+        """Count a question that no tier had a fresh answer to."""
         self.misses += 1
+
+    def rescued(self) -> None:
+        """Take a miss back: a stale answer stood in for the provider, and is counted as a hit."""
+        self.misses -= 1
 
     def explored(self) -> None:
         """Count a similar answer that was held back, to be compared with the provider's."""

@@ -38,7 +38,7 @@ class AnswerStore(Protocol):
         ...
 
     def items(self) -> Iterator[tuple[bytes, StoredAnswer]]:
-        """Yield what there is now, what was a hit most often first."""
+        """Yield what there is now."""
         ...
 
     def sweep(self, is_void: Callable[[bytes, StoredAnswer], bool]) -> int:
@@ -87,6 +87,8 @@ class Tiers:
         self._shared = tuple(shared.items())
         self._clocks = clocks
         self._default = tuple(default) if default is not None else (MEMORY, *shared)
+        self._looked_at: Sequence[Purge] = ()
+        self._newest_purge_s = 0.0
 
     def in_memory(
         self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
@@ -103,9 +105,13 @@ class Tiers:
     async def beyond_memory(
         self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
     ) -> Found | None:
-        """Return what the tiers that are shared have; the ones above, memory too, have it afterwards."""
+        """Return what the tiers that are shared have; the ones above, memory too, have it afterwards.
+
+        A stale answer is returned only when none of them has a fresh one.
+        """
         names = names or self._default
         missed: list[SharedStore] = []
+        stale: Found | None = None
         for name, store in self._shared:
             if name not in names:
                 continue
@@ -113,12 +119,16 @@ class Tiers:
             if answer is None or (purges and self._is_void(key, answer, purges)):
                 missed.append(store)
                 continue
+            if answer.fresh_until <= self._clocks().own:
+                stale = stale or Found(answer, name)
+                missed.append(store)
+                continue
             for above in missed:
                 above.put(key, answer)
             if MEMORY in names:
                 self.memory.put(key, answer)
             return Found(answer, name)
-        return None
+        return stale
 
     async def find(
         self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
@@ -150,11 +160,20 @@ class Tiers:
         """
         if not purges:
             return 0
-        return self.memory.sweep(lambda key, answer: self._is_void(key, answer, purges))
-
-    def _is_void(self, key: bytes, answer: StoredAnswer, purges: Sequence[Purge]) -> bool:
         clocks = self._clocks()
+        return self.memory.sweep(lambda key, answer: self._is_void(key, answer, purges, clocks))
+
+    def _is_void(
+        self, key: bytes, answer: StoredAnswer, purges: Sequence[Purge], clocks: Clocks | None = None
+    ) -> bool:
+        if purges is not self._looked_at:
+            self._looked_at = purges
+            self._newest_purge_s = max(purge.at_s for purge in purges)
+        clocks = clocks or self._clocks()
         asked_at = answer.stored_at - answer.seconds - clocks.own + clocks.wall
+        # Most answers are younger than any purge.
+        if asked_at > self._newest_purge_s:
+            return False
         return any(asked_at <= purge.at_s and _is_meant(key, answer, purge) for purge in purges)
 
 

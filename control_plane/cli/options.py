@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -81,9 +82,22 @@ def redis_url(url: str | None) -> str | None:
     Raises:
         typer.BadParameter: redis-py knows no such URL; it is not quoted, since it may hold a password.
     """
-    if url and not url.startswith(("redis://", "rediss://", "unix://")):
-        raise typer.BadParameter("is redis://HOST:PORT/0, rediss://… or unix://PATH")
+    if url and not (url.startswith(("redis://", "rediss://", "unix://")) and _is_readable(url)):
+        raise typer.BadParameter(
+            "is redis://HOST:PORT/0, rediss://… or unix://PATH; / and # in a password are %2F and %23"
+        )
     return url or None
+
+
+def _is_readable(url: str) -> bool:
+    """Whether the address in `url` has a port that is one, and a database that is a number."""
+    parts = urlsplit(url)
+    try:
+        known = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    database = parts.path.removeprefix("/")
+    return known and (parts.scheme == "unix" or not database or database.isdecimal())
 
 
 def cache_database_url(url: str | None) -> str | None:

@@ -23,7 +23,7 @@ from ext_proc.semantic.veto import veto
 from ext_proc.tiers import Tiers
 
 FIND_S: Final = 0.25
-"""How long a question may be held up in all, by its vector and the search for others."""
+"""How long a question may wait for its vector, and then for the search for others."""
 LOOKED_AT: Final = 8
 LEARNED_AT_ONCE: Final = 32
 REMEMBERED_TRIALS: Final = 4_096
@@ -121,7 +121,7 @@ class SimilarQuestions:
     async def find(self, exchange: Exchange) -> StoredAnswer | None:
         """Return an answer to be served for the exchange's question; None in shadow mode.
 
-        Asked after an exact miss. Never fails and takes `FIND_S` at most, and what the tiers take.
+        Asked after an exact miss. Never fails and takes twice `FIND_S` at most, and what the tiers take.
         """
         try:
             return await self._find(exchange)

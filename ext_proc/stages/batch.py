@@ -20,6 +20,7 @@ from ext_proc.continuation import Caller, CallFailed, Reply, whole_body
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
 from ext_proc.contract.policies import BatchPolicy
+from ext_proc.contract.routes import CallShape
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead, describe, stamps
 from ext_proc.openai.batching.inputs import Codec, Mismatch, Parts
 from ext_proc.openai.paths import Operation
@@ -81,15 +82,21 @@ class BatchStage(PassingStage):
         if parts is None:
             return None
         terms = _terms(exchange, policy)
-        key = _key(exchange, parts)
-        queue = self._batches.queue(key, codec, terms, self._adaptation(exchange, policy, terms))
-        if self._batches.goes_at_once(queue, len(parts.inputs)):
+        key = _key(exchange, parts, terms)
+        adaptation = self._adaptation(exchange, policy, terms)
+        if self._batches.goes_at_once(self._batches.queue(key, codec, terms, adaptation), len(parts.inputs)):
             exchange.batch_queue = key
             # To know when it has been answered.
             exchange.wants_head = True
             return None
         await exchange.park()
+        # Not the one of before: nobody may have been left in it while this one was on its way.
+        queue = self._batches.queue(key, codec, terms, adaptation)
         return self._answer(exchange, await self._batches.wait(queue, exchange, parts), codec)
+
+    async def close(self) -> None:
+        """End every call that is out."""
+        await self._batches.close()
 
     def on_end(self, exchange: Exchange) -> None:
         """Let those who wait for company know that this one has been answered."""
@@ -100,7 +107,7 @@ class BatchStage(PassingStage):
     def _adaptation(self, exchange: Exchange, policy: BatchPolicy, terms: Terms) -> Adaptation | None:
         if not policy.adaptive or exchange.backend is None:
             return None
-        place = (exchange.backend.name, exchange.parsed.model, policy)
+        place = (exchange.backend.name, exchange.model_name, exchange.version_name, policy.slo_ms, terms)
         found = self._adaptations.get(place)
         if found is None:
             if len(self._adaptations) >= REMEMBERED:
@@ -119,8 +126,6 @@ class BatchStage(PassingStage):
             head = ResponseHead(200, {"content-type": JSON, names.BACKEND: member.backend})
             for keep in self._keep:
                 keep(exchange, Answered(head, body, completion))
-        model = exchange.model.name if exchange.model else exchange.asked_model
-        version = exchange.version.name if exchange.version else ""
         batched = ((names.BATCH, str(member.size)),) if member.size > 1 else ()
         told = ((names.BACKEND, member.backend),) if member.backend else ()
         tokens = (
@@ -131,15 +136,20 @@ class BatchStage(PassingStage):
             200,
             body,
             Reason.SERVED_FROM_BATCH,
-            (("content-type", JSON), *told, *batched, *stamps(model, version, exchange.cache_status)),
+            (
+                ("content-type", JSON),
+                *told,
+                *batched,
+                *stamps(exchange.model_name, exchange.version_name, exchange.cache_status),
+            ),
             (*describe(exchange), *tokens),
         )
 
-    async def _send(self, batch: Batch) -> None:
-        """Make the call and give everybody their share. Whoever gets none goes alone."""
+    async def _send(self, batch: Batch) -> bool:
+        """Make the call and give everybody their share; return whether the provider answered."""
         first = next((entry.member for entry in batch.queued if entry.member.waits), None)
         if first is None:
-            return
+            return False
         inputs = [entry.input for entry in batch.queued]
         sent = batch.codec.put_together(first.parts, inputs)
         leader = first.exchange
@@ -156,10 +166,12 @@ class BatchStage(PassingStage):
                     member.backend = reply.headers.get(names.BACKEND, "")
                     member.size = max(member.size, len(inputs))
             shares_of(batch.queued, batch.codec.deal_out(first.parts, inputs, sent, body))
+            return True
         except (CallFailed, Mismatch) as error:
             self._log.info("the members of a batch go alone", reason=str(error), inputs=len(inputs))
         except Exception as error:
             self._log.error("a batch failed", error=type(error).__name__, exc_info=True)
+        return False
 
 
 async def _body(reply: Reply) -> bytes:
@@ -183,7 +195,7 @@ def _terms(exchange: Exchange, policy: BatchPolicy) -> Terms:
     return Terms(policy.send_below, max(max_inputs, 1), max_tokens, wait_ms / 1000)
 
 
-def _key(exchange: Exchange, parts: Parts) -> Hashable:
+def _key(exchange: Exchange, parts: Parts, terms: Terms) -> Hashable:
     """Return what requests that travel together have in common."""
     policy, backend, model, version = (
         exchange.policy.batch,
@@ -195,7 +207,9 @@ def _key(exchange: Exchange, parts: Parts) -> Hashable:
     own_key = () if exchange.consumer is not None else names.CREDENTIALS
     rest = {name: value for name, value in parts.rest.items() if name != "model"}
     return (
-        policy,
+        (policy.mode, policy.adaptive, policy.slo_ms, terms),
+        # The Envoy route of one is the route of all: its tries and time limits.
+        exchange.loaded.route(backend, exchange.policy, CallShape.JSON) if backend is not None else "",
         (backend.name, backend.url) if backend is not None else None,
         (model.name, version.name, version.upstream_model) if model and version else exchange.asked_model,
         exchange.head.path,

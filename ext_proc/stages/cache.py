@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from ext_proc.answer_forms import JSON, Form, form_of, in_form
 from ext_proc.answers import StoredAnswer
 from ext_proc.contract.policies import CachePolicy
-from ext_proc.contract.snapshot import PolicyLayer, Purge
+from ext_proc.contract.snapshot import Purge
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, describe, stamps
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.openai.errors import ErrorType
@@ -53,6 +53,10 @@ class Refresher(Protocol):
         """Ask the exchange's question in the background, unless `key` is being asked for already."""
         ...
 
+    async def close(self) -> None:
+        """End every such call."""
+        ...
+
 
 class Cache(PassingStage):
     """Answers from the tiers and fills them.
@@ -82,7 +86,6 @@ class Cache(PassingStage):
         self._tally = tally
         self._similar = similar
         self._refresher: Refresher | None = None
-        self._version_in_force = ""
         self._last_hits: dict[tuple[bytes, str, Form], tuple[StoredAnswer, int, Answer]] = {}
 
     def refresh_by(self, refresher: Refresher) -> None:
@@ -94,7 +97,6 @@ class Cache(PassingStage):
         policy = exchange.policy.cache
         wishes = directives(exchange)
         if policy.enabled and "no-store" not in wishes and is_shareable(exchange):
-            self._follow_bounds(exchange)
             key = question_key(exchange)
             exchange.cache_key = key
             exchange.cache_status = CacheStatus.MISS
@@ -119,8 +121,9 @@ class Cache(PassingStage):
         purges = self._purges()
         stored = self._tiers.in_memory(key, policy.tiers, purges)
         found = Found(stored, MEMORY) if stored is not None else None
-        if found is None:
-            found = await self._tiers.beyond_memory(key, policy.tiers, purges)
+        if found is None or found.answer.fresh_until <= exchange.asked_at:
+            # What is stale here may be fresh further on.
+            found = await self._tiers.beyond_memory(key, policy.tiers, purges) or found
         if found is not None:
             hit = self._serve(exchange, key, found, policy)
             if hit is not None:
@@ -153,8 +156,14 @@ class Cache(PassingStage):
         stale, response = exchange.stale, exchange.response
         if stale is None or response is None or response.status not in _TROUBLE:
             return None
+        backend = exchange.backend
         hit = self._hit(exchange, None, Found(stale, STALE))
-        return replace(hit, reason=Reason.SERVED_STALE) if hit is not None else None
+        # The provider has answered, and what it said of its quota is somebody else's to read.
+        exchange.backend = backend
+        if hit is None:
+            return None
+        self._tally.rescued()
+        return replace(hit, reason=Reason.SERVED_STALE)
 
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
         """Keep a complete answer that the cache was asked for and did not have."""
@@ -171,8 +180,8 @@ class Cache(PassingStage):
         stored = StoredAnswer(
             body=answered.body,
             content_type=JSON if exchange.recorded else answered.head.headers.get("content-type", JSON),
-            model=exchange.model.name if exchange.model else exchange.asked_model,
-            version=exchange.version.name if exchange.version else "",
+            model=exchange.model_name,
+            version=exchange.version_name,
             stored_at=now,
             expires_at=fresh_until + kept_ms / 1000,
             prompt_tokens=usage.prompt_tokens if usage is not None else 0,
@@ -223,17 +232,7 @@ class Cache(PassingStage):
         self._tally.hit(found.tier, stored, age_s, exchange.model.prices if exchange.model else None)
         return answer
 
-    def _follow_bounds(self, exchange: Exchange) -> None:
-        """The store is one for the workload: as large as the largest bound that any Policy sets."""
-        snapshot = exchange.loaded.snapshot
-        if snapshot.version == self._version_in_force:
-            return
-        self._version_in_force = snapshot.version
-        entries = _largest(snapshot.policies, "cache.memory_entries", CachePolicy().memory_entries)
-        size = _largest(snapshot.policies, "cache.memory_bytes", CachePolicy().memory_bytes)
-        self._tiers.memory.resize(entries, size)
-
-
-def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:
-    values = [value for layer in layers if isinstance(value := layer.settings.get(setting), int)]
-    return max(values, default=default)
+    async def close(self) -> None:
+        """End what is being fetched anew."""
+        if self._refresher is not None:
+            await self._refresher.close()

@@ -7,8 +7,7 @@ call of the flight's own takes over (`continuation`).
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ext_proc.answer_forms import JSON, Form, form_of, in_form
 from ext_proc.contract import headers as names
@@ -23,7 +22,7 @@ from ext_proc.exchange import (
     describe,
     stamps,
 )
-from ext_proc.flights import Flight, Flights, Follower, Landed, LiveStream
+from ext_proc.flights import Flight, Flights, Follow, Follower, Landed, Lead, LiveStream
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.pipeline import PassingStage
 from ext_proc.question import directives, is_shareable, question_key
@@ -43,20 +42,8 @@ class Continuation(Protocol):
 class Elsewhere(Protocol):
     """Knows of the flights of other processors."""
 
-    async def lead(self, key: bytes) -> Any:
-        """Take the lead of `key` among all; return it, who has it, or None when nobody can tell."""
-        ...
-
-    def is_lead(self, taken: Any) -> bool:
-        """Whether `lead` returned a lead; else somebody else has it."""
-        ...
-
-    def end(self, lead: Any, landed: Landed | None) -> None:
-        """Give the lead up, with the answer that came, if one did."""
-        ...
-
-    async def hear(self, leader: Any, within_s: float) -> Landed | None:
-        """Wait for the answer that another processor's leader gets."""
+    async def lead(self, key: bytes) -> Lead | Follow | None:
+        """Take the lead of `key` among all, or follow who has it; None when nobody can tell."""
         ...
 
 
@@ -107,22 +94,22 @@ class Coalesce(PassingStage):
         taken = await elsewhere.lead(flight.key)
         if taken is None:
             return None
-        if elsewhere.is_lead(taken):
+        if isinstance(taken, Lead):
             if flight.done:
-                elsewhere.end(taken, None)
+                taken.end(None)
             else:
-                flight.closed = partial(elsewhere.end, taken)
+                flight.closed = taken.end
             return None
         exchange.flight = 0
         within_s = exchange.backend.timeouts.request_ms / 1000 if exchange.backend is not None else 0.0
-        self._flights.carry_on(flight, self._hear(flight, elsewhere, taken, within_s))
+        self._flights.carry_on(flight, self._hear(flight, taken, within_s))
         await exchange.park()
         landed = await self._flights.wait(flight)
         return self._landed(exchange, landed) if landed is not None else None
 
-    async def _hear(self, flight: Flight, elsewhere: Elsewhere, leader: Any, within_s: float) -> None:
+    async def _hear(self, flight: Flight, leader: Follow, within_s: float) -> None:
         try:
-            landed = await elsewhere.hear(leader, within_s)
+            landed = await leader.hear(within_s)
             if landed is not None:
                 self._flights.land(flight, landed)
         finally:
@@ -159,14 +146,16 @@ class Coalesce(PassingStage):
         except NotJoinable:
             return None
         exchange.cache_status = CacheStatus.COALESCED
-        model = exchange.model.name if exchange.model else exchange.asked_model
-        version = exchange.version.name if exchange.version else ""
         told = ((names.BACKEND, landed.backend),) if landed.backend else ()
         return Answer(
             200,
             body,
             Reason.SERVED_FROM_FLIGHT,
-            (("content-type", content_type), *told, *stamps(model, version, CacheStatus.COALESCED)),
+            (
+                ("content-type", content_type),
+                *told,
+                *stamps(exchange.model_name, exchange.version_name, CacheStatus.COALESCED),
+            ),
             describe(exchange),
         )
 

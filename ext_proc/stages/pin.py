@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ext_proc.answer_forms import JSON, form_of, in_form
-from ext_proc.answers import StoredAnswer
 from ext_proc.exchange import Answer, CacheStatus, Exchange, Forward, Reason, describe, stamps
 from ext_proc.openai.completions import MAX_CHOICES, completion_body, last_user_text
 from ext_proc.openai.paths import Operation
 from ext_proc.pipeline import PassingStage
-from ext_proc.tally import PIN, CacheTally
+from ext_proc.tally import CacheTally
 
 
 class Pin(PassingStage):
@@ -32,14 +31,13 @@ class Pin(PassingStage):
         text = model.pins.get(asked) if asked is not None else None
         if text is None:
             return None
-        now = self._now()
         choices = request.document.get("n")
         count = choices if isinstance(choices, int) and 1 <= choices <= MAX_CHOICES else 1
-        pinned = completion_body(model.name, text, created=int(now), choices=count)
+        pinned = completion_body(model.name, text, created=int(self._now()), choices=count)
         body, content_type = in_form(exchange, form_of(exchange), pinned, JSON)
         exchange.cache_status = CacheStatus.HIT
         exchange.backend = exchange.version = None
-        self._tally.hit(PIN, StoredAnswer(pinned, JSON, model.name, "", now, now), 0.0, None)
+        self._tally.pinned()
         return Answer(
             200,
             body,

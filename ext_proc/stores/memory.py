@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from ext_proc.answers import StoredAnswer
@@ -126,12 +127,11 @@ class MemoryStore:
         self._make_room()
 
     def items(self) -> Iterator[tuple[bytes, StoredAnswer]]:
-        """Yield what there is now, what was a hit most often first. To look at: it counts as no hit."""
+        """Yield what there is now. To look at: it counts as no hit."""
         now = self._clock()
-        slots = sorted(
-            (*self._main.items(), *self._window.items()), key=lambda item: item[1].hits, reverse=True
-        )
-        return ((key, slot.answer) for key, slot in slots if slot.answer.expires_at > now)
+        for key, slot in chain(self._main.items(), self._window.items()):
+            if slot.answer.expires_at > now:
+                yield key, slot.answer
 
     def hits(self, key: bytes) -> int:
         """Return how often the answer under `key` was a hit here, 0 when there is none."""

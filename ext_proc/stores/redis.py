@@ -78,16 +78,22 @@ def connect(url: str) -> Redis:
     """Return a client of the server at `url` (`redis://`, `rediss://` or `unix://`); it connects when used.
 
     Raises:
-        ValueError: no such URL.
+        ValueError: no such URL; the message does not quote it, it may hold a password.
     """
-    client: Redis = Redis.from_url(
-        url,
-        socket_connect_timeout=CONNECT_WITHIN_S,
-        socket_timeout=WRITE_WITHIN_S,
-        socket_keepalive=True,
-        max_connections=64,
-        retry=Retry(NoBackoff(), 0),
-    )
+    try:
+        client: Redis = Redis.from_url(
+            url,
+            socket_connect_timeout=CONNECT_WITHIN_S,
+            socket_timeout=WRITE_WITHIN_S,
+            socket_keepalive=True,
+            max_connections=64,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError:
+        raise ValueError(
+            "the URL of Redis cannot be read; it is redis://[USER:PASSWORD@]HOST:PORT/0, and / or # in a"
+            " password are written %2F and %23"
+        ) from None
     return client
 
 

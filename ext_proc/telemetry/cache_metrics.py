@@ -11,7 +11,10 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from ext_proc.tally import AGE_BOUNDS_S, SERVED_BY, CacheTally
+from ext_proc.cache_view import Held
+from ext_proc.contract.cache import HIT_AGE_BOUNDS_S
+from ext_proc.tally import SERVED_BY, CacheTally
+from ext_proc.tiers import DATABASE, REDIS
 
 EVERY_S: Final = 1.0
 
@@ -21,14 +24,14 @@ class CacheMetrics:
 
     Args:
         tally: what grows.
-        held: the entries and bytes that each tier of this process holds now.
+        held: each tier that is in use.
         registry: where the series are registered.
     """
 
     def __init__(
         self,
         tally: CacheTally,
-        held: Callable[[], Mapping[str, tuple[int, int]]],
+        held: Callable[[], Mapping[str, Held]],
         registry: CollectorRegistry,
     ) -> None:
         self._tally = tally
@@ -37,27 +40,41 @@ class CacheMetrics:
         self._shown: dict[tuple[str, str], float] = {}
         self._add(registry, "hits", "Answers served without a model call, by where from.", "tier", SERVED_BY)
         self._add(registry, "misses", "Questions that no tier had an answer to.")
-        bounds = [*(f"{bound:g}" for bound in AGE_BOUNDS_S), "+Inf"]
-        self._add(registry, "hit_ages", "Hits by their age: at most so many seconds.", "at_most", bounds)
+        bounds = [*(f"{bound:g}" for bound in HIT_AGE_BOUNDS_S), "+Inf"]
+        self._add(
+            registry,
+            "hit_ages",
+            "Hits by their age: up to so many seconds, and more than the bound below.",
+            "up_to",
+            bounds,
+        )
         kinds = ("prompt", "completion")
         self._add(registry, "saved_tokens", "Tokens that hits spared.", "kind", kinds)
         self._add(registry, "saved_cost", "What hits spared, by the Models' prices.")
         self._add(registry, "saved_seconds", "How long the spared calls took when they were made.")
         outcomes = ("explored", "vetoed", "would_serve", "would_be_wrong")
         self._add(registry, "semantic", "Similar answers that were not served.", "outcome", outcomes)
+        shared = (REDIS, DATABASE)
+        self._add(registry, "failures", "Calls of a tier that failed or came too late.", "tier", shared)
+        self._add(registry, "dropped", "Answers that a tier could not take.", "tier", shared)
         self._entries = self._gauge(registry, "entries", "Answers held in this sidecar, by tier.")
         self._bytes = self._gauge(registry, "bytes", "Bytes that they take.")
 
     def show(self) -> None:
         """Write what the tally grew by since the last time."""
         for place, total in self._totals().items():
-            grown = total - self._shown.get(place, 0)
-            if grown > 0:
-                self._counters[place].inc(grown)
-                self._shown[place] = total
-        for tier, (entries, size) in self._held().items():
-            self._entries.labels(tier).set(entries)
-            self._bytes.labels(tier).set(size)
+            self._grow(place, total)
+        for tier, held in self._held().items():
+            self._entries.labels(tier).set(held.entries)
+            self._bytes.labels(tier).set(held.size_bytes)
+            self._grow(("failures", tier), held.failures)
+            self._grow(("dropped", tier), held.dropped)
+
+    def _grow(self, place: tuple[str, str], total: float) -> None:
+        grown = total - self._shown.get(place, 0)
+        if grown > 0:
+            self._counters[place].inc(grown)
+            self._shown[place] = total
 
     async def run(self) -> None:
         """Show the numbers every second until cancelled, and once more then."""
@@ -70,7 +87,7 @@ class CacheMetrics:
 
     def _totals(self) -> Mapping[tuple[str, str], float]:
         tally = self._tally
-        bounds = [*(f"{bound:g}" for bound in AGE_BOUNDS_S), "+Inf"]
+        bounds = [*(f"{bound:g}" for bound in HIT_AGE_BOUNDS_S), "+Inf"]
         return {
             **{("hits", tier): number for tier, number in tally.hits.items()},
             ("misses", ""): tally.misses,

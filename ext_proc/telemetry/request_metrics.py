@@ -23,7 +23,9 @@ OTHER: Final = "other"
 NONE: Final = "none"
 ABORTED: Final = "aborted"
 CACHE_RESULTS: Final = tuple(status.value for status in CacheStatus)
-_SHARED: Final = frozenset((CacheStatus.HIT.value, CacheStatus.COALESCED.value))
+_SHARED: Final = frozenset(
+    status.value for status in (CacheStatus.HIT, CacheStatus.SEMANTIC_HIT, CacheStatus.COALESCED)
+)
 OPERATIONS: Final = frozenset(operation.value for operation in PARSED.values())
 # Values of the attribute gen_ai.provider.name.
 PROVIDERS: Final = {"openai": "openai", "azure-openai": "azure.ai.openai"}

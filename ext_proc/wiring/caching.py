@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Final
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks, StoredAnswer
-from ext_proc.contract.snapshot import Purge, Snapshot
-from ext_proc.settings import ProcessorSettings
+from ext_proc.cache_view import Held
+from ext_proc.contract.policies import CachePolicy
+from ext_proc.contract.snapshot import PolicyLayer, Purge, Snapshot
+from ext_proc.settings import ProcessorSettings, SettingsError
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.tally import CacheTally
 from ext_proc.tiers import DATABASE, MEMORY, REDIS, SharedStore, Tiers
 
 if TYPE_CHECKING:
     from ext_proc.stores.database import DatabaseStore
+    from ext_proc.stores.entry_store import StoreStats
+    from ext_proc.stores.redis import RedisStore
     from ext_proc.stores.shared_flights import SharedFlights
 
-OPEN_WITHIN_S: Final = 1.0
 DATABASE_FILE: Final = "answers.db"
 """Where answers are kept below the data folder when a Policy asks for a database and none is named."""
 
@@ -56,12 +59,20 @@ class DatabaseOnDemand:
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(), name="cache database")
 
+    @property
+    def stats(self) -> StoreStats | None:
+        """What it has done; None while it is not in use."""
+        return self._store.stats if self._store is not None else None
+
     async def get(self, key: bytes) -> StoredAnswer | None:
-        """Return the answer under `key`; the first time may wait for the database to be opened."""
+        """Return the answer under `key`; None while the database is being opened."""
         self.open()
-        if self._store is None and self._opening is not None:
-            await asyncio.wait((self._opening,), timeout=OPEN_WITHIN_S)
         return await self._store.get(key) if self._store is not None else None
+
+    async def ready(self, within_s: float) -> None:
+        """Wait until it is open, if that has begun, and no longer than that."""
+        if self._opening is not None:
+            await asyncio.wait((self._opening,), timeout=within_s)
 
     def put(self, key: bytes, answer: StoredAnswer) -> None:
         """Keep `answer`, soon; not while the database is being opened."""
@@ -70,9 +81,10 @@ class DatabaseOnDemand:
             self._store.put(key, answer)
 
     def purge(self, purges: Sequence[Purge]) -> None:
-        """Remove what `purges` have voided, soon, if the database is in use."""
-        if self._store is not None:
-            self._tidying = asyncio.get_running_loop().create_task(self._purge(self._store, purges))
+        """Remove what `purges` have voided, soon, if the database is in use; one after the other."""
+        if self._opening is not None:
+            before = self._tidying
+            self._tidying = asyncio.get_running_loop().create_task(self._purge(purges, before))
 
     async def close(self) -> None:
         """Let it go."""
@@ -89,14 +101,16 @@ class DatabaseOnDemand:
             self._log.error("the cache's database cannot be used", error=type(error).__name__)
         else:
             store.start()
-            await store.open()
             self._store = store
+            await store.open()
 
-    async def _purge(self, store: DatabaseStore, purges: Sequence[Purge]) -> None:
-        await store.purge(purges)
+    async def _purge(self, purges: Sequence[Purge], before: asyncio.Task[None] | None) -> None:
+        await asyncio.gather(*(task for task in (before, self._opening) if task), return_exceptions=True)
+        if self._store is not None:
+            await self._store.purge(purges)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stores:
     """The tiers of one processor, and who knows of other processors' flights."""
 
@@ -104,20 +118,39 @@ class Stores:
     tiers: Tiers
     database: DatabaseOnDemand
     elsewhere: SharedFlights | None
+    redis: RedisStore | None = None
+    purged_until_s: float = 0.0
 
-    def held(self) -> Mapping[str, tuple[int, int]]:
-        """Return the entries and bytes of each tier whose size this process knows."""
-        stats = self.memory.stats()
-        return {MEMORY: (stats.entries, stats.bytes)}
+    def held(self) -> Mapping[str, Held]:
+        """Return what this process knows of each tier that is in use."""
+        memory = self.memory.stats()
+        held = {MEMORY: Held(memory.entries, memory.bytes, memory.misses)}
+        for name, stats in (
+            (REDIS, self.redis.stats if self.redis else None),
+            (DATABASE, self.database.stats),
+        ):
+            if stats is not None:
+                held[name] = Held(misses=stats.misses, failures=stats.failures, dropped=stats.dropped)
+        return held
 
     def on_snapshot(self, snapshot: Snapshot) -> None:
-        """Open what a Policy asks for; free the room of voided answers, which are served no more anyway."""
-        named = (layer.settings.get("cache.tiers") for layer in snapshot.policies)
+        """Follow the policy: memory is as large as any Policy says, a database is there if one names it.
+
+        What newer purges have voided makes room. It is served no more in any case.
+        """
+        policies, default = snapshot.policies, CachePolicy()
+        self.memory.resize(
+            _largest(policies, "cache.memory_entries", default.memory_entries),
+            _largest(policies, "cache.memory_bytes", default.memory_bytes),
+        )
+        named = (layer.settings.get("cache.tiers") for layer in policies)
         if any(isinstance(tiers, tuple) and DATABASE in tiers for tiers in named):
             self.database.open()
-        if snapshot.purges:
-            self.tiers.sweep_memory(snapshot.purges)
-            self.database.purge(snapshot.purges)
+        newer = [purge for purge in snapshot.purges if purge.at_s > self.purged_until_s]
+        if newer:
+            self.purged_until_s = max(purge.at_s for purge in newer)
+            self.tiers.sweep_memory(newer)
+            self.database.purge(newer)
 
 
 async def open_stores(
@@ -128,21 +161,24 @@ async def open_stores(
     A database that no setting names is used only where a Policy asks for one: answers are not written to this
     machine's disk by themselves.
     """
-    memory = MemoryStore(1, 1, time.monotonic)  # the stage sizes it by the policy
+    memory = MemoryStore(0, 0, time.monotonic)  # the first snapshot says how large it is
     shared: dict[str, SharedStore] = {}
-    elsewhere = None
+    elsewhere = redis = None
     if settings.redis is not None:
         # A megabyte of modules.
         from ext_proc.stores.leases import RedisLeases  # noqa: PLC0415
         from ext_proc.stores.redis import RedisStore, connect  # noqa: PLC0415
         from ext_proc.stores.shared_flights import SharedFlights  # noqa: PLC0415
 
-        client = connect(settings.redis)
+        try:
+            client = connect(settings.redis)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
         redis = RedisStore(client, clocks, log)
         redis.start()
         owned.push_async_callback(redis.close)
         shared[REDIS] = redis
-        elsewhere = SharedFlights(RedisLeases(client, clocks, log), clocks)
+        elsewhere = SharedFlights(RedisLeases(client, clocks, log))
         owned.push_async_callback(elsewhere.close)
         # The first request need not wait for a connection.
         warming = asyncio.ensure_future(client.ping())
@@ -154,7 +190,12 @@ async def open_stores(
     if settings.database is not None:
         database.open()
     default = [MEMORY, *(name for name in shared if name != DATABASE or settings.database is not None)]
-    return Stores(memory, Tiers(memory, shared, clocks, default), database, elsewhere)
+    return Stores(memory, Tiers(memory, shared, clocks, default), database, elsewhere, redis)
+
+
+def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:
+    values = [value for layer in layers if isinstance(value := layer.settings.get(setting), int)]
+    return max(values, default=default)
 
 
 def _database(url: str, log: FilteringBoundLogger) -> DatabaseStore:

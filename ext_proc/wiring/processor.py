@@ -38,6 +38,7 @@ from ext_proc.wiring.caching import Caching, open_stores
 from ext_proc.wiring.stages import Sharing, pipeline
 
 STOP_GRACE_S = 2.0
+DATABASE_READY_S = 1.0
 # Python's own first threshold, 700, cost a no-op grpcio processor about a tenth of its CPU; much higher ones
 # let grpcio's cycles pile up. With these the HTTP/2 transport grew by 0.8 MB in 200,000 requests.
 GC_THRESHOLDS = (5_000, 10, 10)
@@ -94,8 +95,10 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log, stores.elsewhere, similar)
     owned.push_async_callback(sharing.flights.close)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
+    deciding = pipeline(holder, sharing, caching, registry)
+    owned.push_async_callback(deciding.close)
     server = ProcessorServer(
-        ExternalProcessor(pipeline(holder, sharing, caching, registry), log),
+        ExternalProcessor(deciding, log),
         settings.run_dir.processor_socket(settings.worker),
         log,
         settings.transport,
@@ -112,6 +115,8 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    # What was kept before this start is there for the first request, if that takes no longer than a moment.
+    await stores.database.ready(DATABASE_READY_S)
     await origin.start()
     await server.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")

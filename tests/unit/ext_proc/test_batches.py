@@ -39,7 +39,7 @@ class Provider:
             self.gate.set()
         self.batches = Batches(self.send, asyncio.get_running_loop().time)
 
-    async def send(self, batch: Batch) -> None:
+    async def send(self, batch: Batch) -> bool:
         """Give each input its own text; a batch with poison in it gives nothing."""
         texts = [entry.input.value for entry in batch.queued]
         self.asked.append(texts)
@@ -49,6 +49,8 @@ class Provider:
             if self.poison.isdisjoint(texts):
                 shares = [Share({}, ({"said": text},), 0, 0) for text in texts]
                 shares_of(batch.queued, shares)
+                return True
+            return False
         finally:
             self.ended += 1
 
@@ -144,7 +146,7 @@ async def test_a_batch_that_fails_sends_its_members_alone() -> None:
 async def test_a_fault_of_ours_sends_its_members_alone(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody waits for ever."""
 
-    async def broken(batch: Batch) -> None:
+    async def broken(batch: Batch) -> bool:
         raise RuntimeError("broken")
 
     batches = Batches(broken, lambda: 0.0)
@@ -187,6 +189,29 @@ async def test_a_learned_size_is_kept_to() -> None:
     members = await asyncio.gather(*(provider.ask(queue, str(number)) for number in range(4)))
     assert all(said(member) for member in members)
     assert [len(texts) for texts in provider.asked] == [2, 2]
+
+
+async def test_a_call_that_fails_teaches_nothing() -> None:
+    """Neither that small batches are quick, nor that large ones are."""
+    provider = Provider()
+    provider.poison = {"0"}
+    adaptation = Adaptation(8, WINDOW_S, None)
+    queue = provider.batches.queue(b"k", CODEC, Terms(1, 8, 100, WINDOW_S), adaptation)
+    adaptation.answered(2, 0.001)
+    before = adaptation.size
+    await asyncio.gather(*(provider.ask(queue, str(number)) for number in range(before)))
+    assert adaptation.size == before
+
+
+async def test_at_the_end_nobody_waits() -> None:
+    """Members of a call that is out go alone."""
+    provider = Provider(open=False)
+    queue = provider.queue()
+    waiting = [provider.ask(queue, text) for text in "abc"]
+    await settled()
+    await provider.batches.close()
+    assert [said(member) for member in await asyncio.gather(*waiting)] == [None, None, None]
+    assert len(provider.batches) == 0
 
 
 @pytest.mark.parametrize("seed", range(8))

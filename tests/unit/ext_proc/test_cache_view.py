@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext_proc.answers import StoredAnswer
-from ext_proc.cache_view import TOLD_AT_MOST_BYTES, CacheLook
+from ext_proc.cache_view import TOLD_AT_MOST_BYTES, CacheLook, Held
 from ext_proc.contract.cache import CacheQuestion, TierStatistics
 from ext_proc.contract.snapshot import Prices
 from ext_proc.stores.memory import MemoryStore
@@ -29,7 +29,7 @@ def answer(body: bytes = b"{}", model: str = "m", partition: str = "tenant:a") -
 
 def look(tally: CacheTally, memory: MemoryStore) -> CacheLook:
     """Look at a cache at the time 100."""
-    return CacheLook(tally, memory, lambda: {"memory": (len(memory), 7)}, lambda: 100.0)
+    return CacheLook(tally, memory, lambda: {"memory": Held(len(memory), 7, 3)}, lambda: 100.0)
 
 
 def test_statistics_say_what_was_saved() -> None:
@@ -44,7 +44,7 @@ def test_statistics_say_what_was_saved() -> None:
     assert (told.saved_cost_micros, told.saved_ms) == (2_000, 4_000)
     assert sum(told.hit_ages) == 2
     assert told.tiers == (
-        TierStatistics("memory", 0, 0, 0, 7),
+        TierStatistics("memory", 0, 3, 0, 7),
         TierStatistics("redis", 1),
         TierStatistics("semantic", 1),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ext_proc.answers import StoredAnswer
+from ext_proc.contract.cache import HIT_AGE_BOUNDS_S
 from ext_proc.contract.snapshot import Prices
-from ext_proc.tally import AGE_BOUNDS_S, CacheTally
+from ext_proc.tally import CacheTally
 
 ANSWER = StoredAnswer(b"{}", "t", "m", "v", 0.0, 9.0, prompt_tokens=1_000, completion_tokens=500, seconds=1.5)
 
@@ -24,7 +25,7 @@ def test_ages_fall_into_buckets() -> None:
     tally = CacheTally()
     for age in (0.0, 1.0, 1.1, 1e9):
         tally.hit("memory", ANSWER, age, None)
-    assert tally.ages == [2, 1, *[0] * (len(AGE_BOUNDS_S) - 2), 1]
+    assert tally.ages == [2, 1, *[0] * (len(HIT_AGE_BOUNDS_S) - 2), 1]
 
 
 def test_shadow_numbers() -> None:

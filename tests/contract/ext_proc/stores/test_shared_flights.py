@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 import structlog
 
-from ext_proc.flights import Landed
+from ext_proc.flights import Follow, Landed, Lead
 from ext_proc.stores.entries import MAX_BODY_BYTES
-from ext_proc.stores.leases import Held, Lease, RedisLeases
+from ext_proc.stores.leases import RedisLeases
 from ext_proc.stores.redis import connect
-from ext_proc.stores.shared_flights import SharedFlights
+from ext_proc.stores.shared_flights import SharedFlights, decode_landed, encode_landed
 from tests.contract.ext_proc.stores.conftest import KEY, clocks
 from tests.harness.redis import RedisServer
 
@@ -24,32 +25,37 @@ async def processor(server: RedisServer) -> AsyncIterator[SharedFlights]:
     """The shared flights of one processor, connected."""
     client = connect(server.url)
     await client.ping()
-    flights = SharedFlights(RedisLeases(client, clocks, structlog.get_logger()), clocks)
+    flights = SharedFlights(RedisLeases(client, clocks, structlog.get_logger()))
     yield flights
     await flights.close()
     await client.aclose()
 
 
-async def lead(flights: SharedFlights) -> Lease | Held:
+async def taken(flights: SharedFlights) -> Lead | Follow:
     """Ask for the lead until Redis says who has it."""
     async with asyncio.timeout(5):
-        while (taken := await flights.lead(KEY)) is None:
+        while (found := await flights.lead(KEY)) is None:
             pass
-    return taken
+    return found
+
+
+async def both(here: SharedFlights, there: SharedFlights) -> tuple[Lead, Follow]:
+    """Return the lead of the one and whom the other follows."""
+    mine, theirs = await taken(here), await taken(there)
+    assert isinstance(mine, Lead)
+    assert isinstance(theirs, Follow)
+    return mine, theirs
 
 
 async def test_the_others_hear_what_the_leader_got(redis: RedisServer) -> None:
     """Body, type and Backend; afterwards the lead is free."""
     redis.command("FLUSHALL")
     async with processor(redis) as here, processor(redis) as there:
-        mine, theirs = await lead(here), await lead(there)
-        assert isinstance(mine, Lease)
-        assert isinstance(theirs, Held)
-        assert (here.is_lead(mine), there.is_lead(theirs)) == (True, False)
-        hearing = asyncio.create_task(there.hear(theirs, 5))
-        here.end(mine, LANDED)
+        mine, theirs = await both(here, there)
+        hearing = asyncio.ensure_future(theirs.hear(5))
+        mine.end(LANDED)
         assert await hearing == LANDED
-        assert isinstance(await lead(there), Lease)
+        assert isinstance(await taken(there), Lead)
 
 
 async def test_a_leader_without_an_answer_sends_the_others_on(redis: RedisServer) -> None:
@@ -57,25 +63,35 @@ async def test_a_leader_without_an_answer_sends_the_others_on(redis: RedisServer
     for landed in (None, Landed(b"x" * (MAX_BODY_BYTES + 1), "application/json")):
         redis.command("FLUSHALL")
         async with processor(redis) as here, processor(redis) as there:
-            mine, theirs = await lead(here), await lead(there)
-            assert isinstance(mine, Lease)
-            assert isinstance(theirs, Held)
-            here.end(mine, landed)
-            assert await there.hear(theirs, 5) is None
+            mine, theirs = await both(here, there)
+            mine.end(landed)
+            assert await theirs.hear(5) is None
     redis.command("FLUSHALL")
     async with processor(redis) as there:
         async with processor(redis) as here:
-            await lead(here)
-            theirs = await lead(there)
-            assert isinstance(theirs, Held)
-        assert await there.hear(theirs, 5) is None
+            _, theirs = await both(here, there)
+        assert await theirs.hear(5) is None
 
 
 async def test_the_wait_is_bounded(redis: RedisServer) -> None:
     """However long the leader takes."""
     redis.command("FLUSHALL")
     async with processor(redis) as here, processor(redis) as there:
-        await lead(here)
-        theirs = await lead(there)
-        assert isinstance(theirs, Held)
-        assert await there.hear(theirs, 0.1) is None
+        _, theirs = await both(here, there)
+        assert await theirs.hear(0.1) is None
+
+
+@pytest.mark.parametrize(
+    "landed", [LANDED, Landed(b"a\nb\n", "text/plain; charset=utf-8", ""), Landed(b"", "t")]
+)
+def test_an_answer_comes_back_as_it_was(landed: Landed) -> None:
+    """Byte for byte."""
+    assert decode_landed(encode_landed(landed)) == landed
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}\nx", b'["a"]\nx', b'["a", 5]\nx', b'["a\\n", "b"]\nx', b'["a", "b"]']
+)
+def test_anything_else_is_no_answer(data: bytes) -> None:
+    """Somebody else may have written it."""
+    assert decode_landed(data) is None

@@ -205,6 +205,22 @@ async def test_what_does_not_batch_passes(document: dict[str, Any], path: str) -
     assert mesh.provider.asked == []
 
 
+async def test_one_that_leaves_while_it_parks_leaves_nothing_behind() -> None:
+    """No queue is kept for it."""
+    mesh = Mesh()
+    opened = mesh.open({"input": "a"})
+
+    async def ask_for_time() -> None:
+        await asyncio.Event().wait()
+
+    opened.ask_for_time = ask_for_time
+    leaving = asyncio.create_task(mesh.stage.on_request(opened))
+    await asyncio.sleep(0.01)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    assert len(mesh.stage._batches) == 0
+
+
 async def test_off_is_off() -> None:
     """Nothing batches without a Policy."""
     mesh = Mesh(Policy())

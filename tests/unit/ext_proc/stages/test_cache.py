@@ -11,7 +11,7 @@ import pytest
 
 from ext_proc.answers import Clocks, StoredAnswer
 from ext_proc.contract.policies import CachePolicy, Policy, SemanticPolicy
-from ext_proc.contract.snapshot import Backend, Consumer, Model, PolicyLayer, Prices, Purge, Version
+from ext_proc.contract.snapshot import Backend, Consumer, Model, Prices, Purge, Version
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Reason, ResponseHead
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.responses import parse_completion
@@ -74,6 +74,10 @@ class Mesh:
     def refresh(self, key: bytes, again: Exchange) -> None:
         """Write down what would be asked again."""
         self.refreshed.append((key, again))
+
+    async def close(self) -> None:
+        """Forget it."""
+        self.refreshed.clear()
 
     async def ask(
         self,
@@ -295,20 +299,6 @@ async def test_a_policy_chooses_the_tiers(tiers: tuple[str, ...], in_memory: int
     assert (await mesh.ask(policy=policy))[1] is not None
 
 
-async def test_the_store_is_as_large_as_the_largest_policy() -> None:
-    """A new snapshot resizes it."""
-    mesh = Mesh()
-    mesh.policy = snapshot(
-        policies=(
-            PolicyLayer("a", settings={"cache.memory_entries": 1}),
-            PolicyLayer("b", models=("m",), settings={"cache.memory_entries": 2}),
-        )
-    )
-    for seed in range(4):
-        await mesh.ask({**HELLO, "seed": seed})
-    assert len(mesh.store) == 2
-
-
 STALE = replace(CACHING, cache=replace(CACHING.cache, stale_while_revalidate_ms=5_000))
 SAVED = replace(CACHING, cache=replace(CACHING.cache, stale_if_error_ms=60_000))
 
@@ -351,7 +341,24 @@ async def test_a_stale_answer_stands_in_for_a_provider_in_trouble(status: int, s
     if instead is not None:
         assert (instead.status, instead.body, instead.reason) == (200, GOOD, Reason.SERVED_STALE)
         assert dict(instead.headers)["age"] == "30"
-    assert mesh.tally.hits["stale"] == saved
+    # A question is a hit or a miss, and the Backend is still known to who reads its quota.
+    assert (mesh.tally.hits["stale"], mesh.tally.misses) == (saved, 2 - saved)
+    assert opened.backend is not None
+
+
+async def test_what_is_stale_here_may_be_fresh_elsewhere() -> None:
+    """Another processor has asked meanwhile: its answer is served, and nobody asks again."""
+    mesh, shared = Mesh(), Shared()
+    mesh.share({"redis": shared})
+    opened, _ = await mesh.ask(policy=STALE)
+    assert opened.cache_key is not None
+    mesh.clock.now += 12
+    kept = shared.kept[opened.cache_key]
+    newer = replace(kept, body=b"newer", stored_at=111.0, fresh_until=200.0, expires_at=200.0)
+    shared.kept[opened.cache_key] = newer
+    _, answer = await mesh.ask(policy=STALE)
+    assert answer is not None
+    assert (answer.body, mesh.refreshed) == (b"newer", [])
 
 
 async def test_a_stale_answer_beyond_its_window_helps_nobody() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ext_proc.contract.policies import CachePolicy, CoalescePolicy, Policy
 from ext_proc.contract.snapshot import Consumer
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, ResponseHead
-from ext_proc.flights import Flight, Flights, Landed
+from ext_proc.flights import Flight, Flights, Follow, Landed, Lead
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.responses import parse_completion
 from ext_proc.stages.coalesce import Coalesce
@@ -39,25 +39,21 @@ class Carried:
 class Others:
     """Other processors: they have the lead or not, and answer when they are told to."""
 
-    def __init__(self, taken: str | None) -> None:
-        self.taken = taken
+    def __init__(self, leads: str) -> None:
         self.ended: list[Landed | None] = []
         self.answer: asyncio.Future[Landed | None] = asyncio.get_running_loop().create_future()
+        self._taken: Lead | Follow | None = None
+        if leads == "ours":
+            self._taken = Lead(self.ended.append)
+        elif leads == "theirs":
+            self._taken = Follow(self.hear)
 
-    async def lead(self, key: bytes) -> str | None:
+    async def lead(self, key: bytes) -> Lead | Follow | None:
         """Return what a test says."""
         await asyncio.sleep(0)
-        return self.taken
+        return self._taken
 
-    def is_lead(self, taken: str) -> bool:
-        """Whether it is ours."""
-        return taken == "ours"
-
-    def end(self, lead: str, landed: Landed | None) -> None:
-        """Write it down."""
-        self.ended.append(landed)
-
-    async def hear(self, leader: str, within_s: float) -> Landed | None:
+    async def hear(self, within_s: float) -> Landed | None:
         """Return what a test says."""
         return await self.answer
 
@@ -324,5 +320,5 @@ async def test_when_the_other_leader_has_no_answer_each_asks_alone() -> None:
 
 async def test_when_nobody_can_tell_each_processor_leads_its_own() -> None:
     """As without others; a stream never asks."""
-    assert (await Sky(Others(None)).led()).flight
+    assert (await Sky(Others("nobody knows")).led()).flight
     assert (await Sky(Others("theirs")).led(STREAM)).flight

@@ -8,6 +8,7 @@ import contextlib
 from prometheus_client import CollectorRegistry
 
 from ext_proc.answers import StoredAnswer
+from ext_proc.cache_view import Held
 from ext_proc.tally import CacheTally
 from ext_proc.telemetry.cache_metrics import CacheMetrics
 
@@ -17,7 +18,9 @@ ANSWER = StoredAnswer(b"{}", "t", "m", "v", 0.0, 9.0, prompt_tokens=3, completio
 def test_series_grow_by_what_the_tally_grew() -> None:
     """Shown twice, nothing counts twice; a gauge says how full a tier is."""
     registry, tally = CollectorRegistry(), CacheTally()
-    metrics = CacheMetrics(tally, lambda: {"memory": (2, 900)}, registry)
+    metrics = CacheMetrics(
+        tally, lambda: {"memory": Held(2, 900), "redis": Held(failures=3, dropped=4)}, registry
+    )
     for shown in (1, 2):
         tally.hit("memory", ANSWER, 5.0, None)
         tally.missed()
@@ -26,11 +29,13 @@ def test_series_grow_by_what_the_tally_grew() -> None:
         read = registry.get_sample_value
         assert read("outrigger_cache_hits_total", {"tier": "memory"}) == shown
         assert read("outrigger_cache_misses_total") == shown
-        assert read("outrigger_cache_hit_ages_total", {"at_most": "10"}) == shown
+        assert read("outrigger_cache_hit_ages_total", {"up_to": "10"}) == shown
         assert read("outrigger_cache_saved_tokens_total", {"kind": "completion"}) == 4 * shown
         assert read("outrigger_cache_saved_seconds_total") == 1.5 * shown
     assert read("outrigger_cache_entries", {"tier": "memory"}) == 2
     assert read("outrigger_cache_bytes", {"tier": "memory"}) == 900
+    assert read("outrigger_cache_failures_total", {"tier": "redis"}) == 3
+    assert read("outrigger_cache_dropped_total", {"tier": "redis"}) == 4
 
 
 async def test_the_last_numbers_are_shown_at_the_end() -> None:
