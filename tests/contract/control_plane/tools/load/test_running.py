@@ -51,7 +51,7 @@ async def test_an_open_loop_in_two_processes_has_the_rate(provider: Provider) ->
     plan = Plan(MIX, OpenLoop(100.0), Bounds(60, 30.0))
     tally, _ = await run_load(plan, Endpoint(provider.url), asyncio.Event(), processes=2)
     assert tally.good == 60
-    assert tally.seconds == pytest.approx(0.6, abs=0.35)
+    assert tally.seconds > 0.5
 
 
 async def test_a_stop_reaches_every_process(provider: Provider) -> None:

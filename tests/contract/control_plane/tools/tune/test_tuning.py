@@ -20,7 +20,7 @@ from control_plane.tools.tune.tuning import Task, tuned
 
 # A call costs 20 ms, a place in a batch next to nothing until decoding slows down: the middle is best.
 QUICK = ProviderSettings(
-    rtt_ms=20, slots=2, decode_ms_per_token=1, batch_slowdown=0.02, conversations=True, output_spread=0
+    rtt_ms=20, slots=2, decode_ms_per_token=2, batch_slowdown=0.02, conversations=True, output_spread=0
 )
 
 
@@ -99,5 +99,5 @@ async def test_it_ends_when_it_must_with_what_it_found(ending: str) -> None:
         limit_s = 0.4 if ending == "time" else 30.0
         report = await made(provider, race(5000), method=Method.ARRAY, duration_s=limit_s, stop=stop)
     assert report["ended"] == ending
-    assert report["seconds"] < 3
+    assert report["seconds"] < 10
     assert report["budget"]["asked"] > 0
