@@ -70,13 +70,13 @@ def refused(target: Target, status: int, document: Any, retry_after: str | None)
     elif status == 404 and code in ("model_not_found", ""):
         sentence = f"{target.url} has no model {target.model} ({told}); check --model, and --url: {_BASE}"
     elif status == 404:
-        sentence = f"{target.url} has no chat completions ({told}); check --url: {_BASE}"
+        sentence = f"{target.url} has no such call ({told}); check --url: {_BASE}"
     elif status == 429:
         sentence = f"{target.origin} refuses calls for now ({told}); try later or with fewer --requests"
     elif 300 <= status < 400:
         sentence = f"{target.url} is somewhere else ({told}); give the address it leads to as --url"
     else:
-        sentence = f"{target.url} answers {told} to a chat completion of {target.model}"
+        sentence = f"{target.url} answers {told} to a call of {target.model}"
     return CallFailed(sentence, str(status), code=code, retry_after_s=seconds(retry_after))
 
 
@@ -84,7 +84,7 @@ def stranger(target: Target, content_type: str) -> CallFailed:
     """Return the failure for a success that is no completion."""
     kind = content_type.partition(";")[0].strip().lower()
     shown = kind if re.fullmatch(r"[a-z0-9.+-]+/[a-z0-9.+-]+", kind) else "something else"
-    sentence = f"{target.url} answers {shown}, which is no chat completion; check --url: {_BASE}"
+    sentence = f"{target.url} answers {shown}, which is no answer of this API; check --url: {_BASE}"
     return CallFailed(sentence, "no-answer")
 
 

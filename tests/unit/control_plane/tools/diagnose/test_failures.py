@@ -32,7 +32,7 @@ def error(code: str) -> dict[str, Any]:
         (KEYED, 401, error("invalid_api_key"), ["refuses the key", "401 invalid_api_key"]),
         (PLAIN, 401, None, ["wants a key", "OPENAI_API_KEY"]),
         (PLAIN, 404, error("model_not_found"), ["no model gpt-9", "--model"]),
-        (PLAIN, 404, error("unknown_url"), ["no chat completions", "/v1"]),
+        (PLAIN, 404, error("unknown_url"), ["no such call", "/v1"]),
         (PLAIN, 429, error("rate_limit_exceeded"), ["429", "later"]),
         (PLAIN, 307, None, ["somewhere else", "--url"]),
         (PLAIN, 503, None, ["answers 503"]),
