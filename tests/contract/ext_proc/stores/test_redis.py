@@ -256,3 +256,14 @@ def test_a_wrong_address_is_refused_at_once() -> None:
     """Before anything is served."""
     with pytest.raises(ValueError, match="scheme"):
         connect("http://127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:top/secret@host:6379/0", "redis://u:top#secret@host", "http://top-secret"]
+)
+def test_a_url_that_cannot_be_read_is_not_quoted(url: str) -> None:
+    """It may hold a password; the sentence says how one is written."""
+    with pytest.raises(ValueError, match="%2F") as caught:
+        connect(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
