@@ -53,15 +53,18 @@ class Reading:
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """What was admitted. `at_us` is the book's time then, `tokens` what is counted for the call."""
+    """What was admitted. `at_us` is the book's time then, `tokens` what is counted for the call.
+
+    One that is counted where other processors see it has a `name` there, and a `mirror` in this processor.
+    """
 
     claims: Sequence[Claim]
     at_us: int
     tokens: int
     open: bool = True  # not settled and not given back
     holds: bool = True  # has its place among the calls at the same time
-    shared: bool = False  # counted where other processors see it
-    owner: str = ""
+    name: str = ""
+    mirror: Reservation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ext_proc.stores.entry_store import StoreStats
     from ext_proc.stores.redis import RedisStore
     from ext_proc.stores.shared_flights import SharedFlights
+    from ext_proc.stores.shared_limits import RedisBook
 
 DATABASE_FILE: Final = "answers.db"
 """Where answers are kept below the data folder when a Policy asks for a database and none is named."""
@@ -112,12 +114,13 @@ class DatabaseOnDemand:
 
 @dataclass(slots=True)
 class Stores:
-    """The tiers of one processor, and who knows of other processors' flights."""
+    """The tiers of one processor, who knows of other processors' flights, and where limits are shared."""
 
     memory: MemoryStore
     tiers: Tiers
     database: DatabaseOnDemand
     elsewhere: SharedFlights | None
+    book: RedisBook | None = None
     redis: RedisStore | None = None
     purged_until_s: float = 0.0
 
@@ -164,11 +167,13 @@ async def open_stores(
     memory = MemoryStore(0, 0, time.monotonic)  # the first snapshot says how large it is
     shared: dict[str, SharedStore] = {}
     elsewhere = redis = None
+    book = None
     if settings.redis is not None:
         # A megabyte of modules.
         from ext_proc.stores.leases import RedisLeases  # noqa: PLC0415
         from ext_proc.stores.redis import RedisStore, connect  # noqa: PLC0415
         from ext_proc.stores.shared_flights import SharedFlights  # noqa: PLC0415
+        from ext_proc.stores.shared_limits import RedisBook  # noqa: PLC0415
 
         try:
             client = connect(settings.redis)
@@ -180,6 +185,8 @@ async def open_stores(
         shared[REDIS] = redis
         elsewhere = SharedFlights(RedisLeases(client, clocks, log))
         owned.push_async_callback(elsewhere.close)
+        book = RedisBook(client, clocks, log, secrets.token_hex(8))
+        owned.push_async_callback(book.close)
         # The first request need not wait for a connection.
         warming = asyncio.ensure_future(client.ping())
         owned.callback(warming.cancel)
@@ -190,7 +197,7 @@ async def open_stores(
     if settings.database is not None:
         database.open()
     default = [MEMORY, *(name for name in shared if name != DATABASE or settings.database is not None)]
-    return Stores(memory, Tiers(memory, shared, clocks, default), database, elsewhere, redis)
+    return Stores(memory, Tiers(memory, shared, clocks, default), database, elsewhere, book, redis)
 
 
 def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:

@@ -92,7 +92,9 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         purges=caching.purges,
     )
     owned.push_async_callback(similar.close)
-    sharing = Sharing(Flights(), caller, origin_cluster(settings.worker), log, stores.elsewhere, similar)
+    sharing = Sharing(
+        Flights(), caller, origin_cluster(settings.worker), log, stores.elsewhere, similar, stores.book
+    )
     owned.push_async_callback(sharing.flights.close)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
     deciding = pipeline(holder, sharing, caching, registry)

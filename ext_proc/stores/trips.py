@@ -1,0 +1,199 @@
+"""Scripts run in Redis, many to a round trip: what comes while a trip is under way goes with the next one.
+
+So a burst of thousands is some trips, and a call that comes alone waits for nobody. A server that is silent
+is left alone for a while; what this process itself is late by is not held against it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, ResponseError
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.stores.neighbour import BUSY_S, CONNECT_WITHIN_S, Away, Neighbour
+from ext_proc.stores.outlasting import Calls
+
+SILENT_S: Final = 0.05
+"""A server that says nothing for so long, while this process listens, is away."""
+LISTEN_S: Final = 0.01
+PATIENCE: Final = 100
+"""How often it is listened, however late this process itself is."""
+TOGETHER: Final = 16
+TRIPS_AT_ONCE: Final = 2
+CLOSE_WITHIN_S: Final = 0.25
+_LUA: Final = Path(__file__).parent / "lua"
+
+
+class Script:
+    """A script of one or several files, by the digest that Redis knows it by once it is loaded."""
+
+    def __init__(self, *names: str) -> None:
+        self.text = "\n".join((_LUA / name).read_text(encoding="utf-8") for name in names)
+        # How Redis names scripts; nothing is kept secret by it.
+        self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(slots=True, eq=False)
+class Order:
+    """One script to run with keys and arguments.
+
+    `answer` is what `hear` makes of the reply at the moment that it comes, or raises Away; `late` is given a
+    reply that comes when nobody waits any more.
+    """
+
+    script: Script
+    keys: Sequence[str]
+    arguments: Sequence[str | int]
+    answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    hear: Callable[[Any], Any] | None = None
+    late: Callable[[Any], None] | None = None
+
+    def answered(self, reply: Any) -> None:
+        """Pass the reply on."""
+        if isinstance(reply, Exception):
+            self.failed()
+        elif not self.answer.done():
+            self.answer.set_result(reply if self.hear is None else self.hear(reply))
+        elif self.late is not None:
+            self.late(reply)
+
+    def failed(self) -> None:
+        """Say that there is no reply; no effect once there is one."""
+        if not self.answer.done():
+            self.answer.set_exception(Away())
+            self.answer.exception()  # whoever does not wait for it need not look
+
+
+class Trips:
+    """Takes orders to Redis. For one event loop.
+
+    Args:
+        client: made by `stores.redis.connect`; whoever made it closes it, after this.
+        clock: seconds, of any beginning.
+        log: where trouble is told, once when it begins and once when it is over.
+        opens: what is said when it begins.
+        closes: what is said when it is over.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        clock: Callable[[], float],
+        log: FilteringBoundLogger,
+        *,
+        opens: str,
+        closes: str,
+    ) -> None:
+        self._client = client
+        self._neighbour = Neighbour(
+            client.ping, within_s=SILENT_S, at_once=1, clock=clock, log=log, opens=opens, closes=closes
+        )
+        self._calls = Calls()
+        self._orders: deque[Order] = deque()
+        self._under_way = 0
+        self._connecting = TRIPS_AT_ONCE
+
+    def is_away(self) -> bool:
+        """Say whether Redis is left alone now."""
+        return self._neighbour.is_away()
+
+    def send(self, order: Order) -> Order:
+        """Let `order` go with the next trip; return it."""
+        self._orders.append(order)
+        if self._under_way < TRIPS_AT_ONCE:
+            self._under_way += 1
+            self._calls.start(self._travel())
+        return order
+
+    async def close(self) -> None:
+        """Wait a moment for what is on its way."""
+        await self._calls.close(CLOSE_WITHIN_S)
+        for order in self._orders:
+            order.failed()
+        await self._neighbour.close()
+
+    async def _travel(self) -> None:
+        together: list[Order] = []
+        try:
+            while self._orders:
+                together = [self._orders.popleft() for _ in range(min(TOGETHER, len(self._orders)))]
+                try:
+                    if not self._neighbour.is_away():
+                        await self._patiently(together)
+                except Exception as error:
+                    # Whatever the client makes of a broken server: nobody's request fails by it.
+                    with contextlib.suppress(Away):
+                        await self._neighbour.ask(partial(_fail, error))
+                for order in together:
+                    order.failed()
+        finally:
+            self._under_way -= 1
+            for order in together:
+                order.failed()
+
+    async def _patiently(self, orders: Sequence[Order]) -> None:
+        """Run `orders`; one that is late goes on to its end. Raises what Redis or its silence makes of it."""
+        now = asyncio.get_running_loop().time
+        within_s, silent_s = CONNECT_WITHIN_S if self._connecting else SILENT_S, 0.0
+        running = self._calls.start(self._run(orders))
+        for _ in range(PATIENCE):
+            begun = now()
+            await asyncio.wait((running,), timeout=LISTEN_S)
+            if running.done():
+                running.result()
+                self._connecting = max(self._connecting - 1, 0)
+                return
+            if now() - begun < LISTEN_S + BUSY_S:
+                silent_s += LISTEN_S
+            if silent_s >= within_s:
+                break
+        raise TimeoutError
+
+    async def _run(self, orders: Sequence[Order]) -> None:
+        replies = await self._replies(orders)
+        unknown = [
+            order for order, reply in zip(orders, replies, strict=True) if isinstance(reply, NoScriptError)
+        ]
+        if unknown:
+            # Redis was restarted, or its scripts were flushed.
+            for script in {order.script.digest: order.script for order in unknown}.values():
+                await self._client.script_load(script.text)
+            again = dict(zip(unknown, await self._replies(unknown), strict=True))
+            replies = [again.get(order, reply) for order, reply in zip(orders, replies, strict=True)]
+        for order, reply in zip(orders, replies, strict=True):
+            order.answered(reply)
+        for reply in replies:
+            # Somebody put something else under our name: that says nothing of Redis.
+            if isinstance(reply, Exception) and "WRONGTYPE" not in str(reply):
+                raise reply
+
+    async def _replies(self, orders: Sequence[Order]) -> list[Any]:
+        if len(orders) == 1:
+            (order,) = orders
+            try:
+                return [
+                    await self._client.evalsha(
+                        order.script.digest, len(order.keys), *order.keys, *order.arguments
+                    )
+                ]
+            except ResponseError as error:
+                return [error]
+        async with self._client.pipeline(transaction=False) as pipeline:
+            for order in orders:
+                pipeline.evalsha(order.script.digest, len(order.keys), *order.keys, *order.arguments)
+            replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        return replies
+
+
+async def _fail(error: Exception) -> None:
+    raise error
