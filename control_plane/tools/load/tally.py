@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any, Final
 
 from control_plane.tools.load.latencies import Latencies
@@ -48,7 +48,7 @@ class Tally:
         self.batches: Counter[int] = Counter()
         self.latency, self.service, self.lag = Latencies(), Latencies(), Latencies()
         self.first, self.gaps = Latencies(), Latencies()
-        self.timeline: dict[int, Bucket] = {}
+        self.timeline: defaultdict[int, Bucket] = defaultdict(Bucket)
 
     @property
     def ended(self) -> int:
@@ -69,7 +69,7 @@ class Tally:
         """Count the outcome of a call that was due at `intended`, in a run that began at `start`."""
         verdict = outcome.verdict
         self.results[verdict.result] += 1
-        bucket = self.timeline.setdefault(int((outcome.ended - start) / self.width_s), Bucket())
+        bucket = self.timeline[int((outcome.ended - start) / self.width_s)]
         if verdict.good:
             self._count_good(outcome, intended)
             bucket.good += 1
@@ -108,7 +108,7 @@ class Tally:
         for name in HISTOGRAMS:
             getattr(self, name).add(getattr(other, name))
         for place, theirs in other.timeline.items():
-            bucket = self.timeline.setdefault(place, Bucket())
+            bucket = self.timeline[place]
             bucket.good += theirs.good
             bucket.errors += theirs.errors
             bucket.latency.add(theirs.latency)
@@ -138,7 +138,7 @@ class Tally:
         for name in HISTOGRAMS:
             setattr(made, name, Latencies.decoded(value[name]))
         for place, good, errors, latency in value["timeline"]:
-            bucket = made.timeline.setdefault(place, Bucket())
+            bucket = made.timeline[place]
             bucket.good, bucket.errors = good, errors
             bucket.latency = Latencies.decoded(latency)
         return made
