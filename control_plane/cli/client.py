@@ -47,10 +47,11 @@ class Refused(CommandFailed):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A good answer: its body as it came, and as a value (None when there is no body)."""
+    """A good answer: its body as it came, and as a value (None when there is no body); its `ETag`, if any."""
 
     text: str
     value: Any
+    etag: str = ""
 
     def items(self) -> list[dict[str, Any]]:
         """Return the `items` of a list.
@@ -121,9 +122,9 @@ class Client:
         """POST `body` as JSON; None sends none. Raises as `get`."""
         return self._call("POST", path, query=query, body=body)
 
-    def put(self, *path: str, body: Any) -> Answer:
-        """PUT `body` as JSON. Raises as `get`."""
-        return self._call("PUT", path, body=body)
+    def put(self, *path: str, body: Any, if_match: str = "") -> Answer:
+        """PUT `body` as JSON, with `if_match` only in the place of what has that ETag. Raises as `get`."""
+        return self._call("PUT", path, body=body, if_match=if_match)
 
     def delete(self, *path: str) -> Answer:
         """DELETE the resource. Raises as `get`."""
@@ -136,16 +137,20 @@ class Client:
         *,
         query: Mapping[str, str | int | None] | None = None,
         body: Any = None,
+        if_match: str = "",
     ) -> Answer:
         url = f"{self.server}{API}/{'/'.join(quote(part, safe='') for part in path)}"
         content = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        headers = {"content-type": "application/json"} if content is not None else {}
+        if if_match:
+            headers["if-match"] = if_match
         try:
             answer = self._http.request(
                 method,
                 url,
                 params={name: value for name, value in (query or {}).items() if value is not None},
                 content=content,
-                headers={"content-type": "application/json"} if content is not None else None,
+                headers=headers,
             )
             text = answer.text
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
@@ -155,7 +160,7 @@ class Client:
         if not text.strip():
             return Answer("", None)
         try:
-            return Answer(text, json.loads(text))
+            return Answer(text, json.loads(text), answer.headers.get("etag", ""))
         except ValueError:
             raise CommandFailed(self._stranger(answer)) from None
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any, Final
 
-from control_plane.cli.client import Client
+from control_plane.cli.client import Client, Refused
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.waiting import POLL_S, standing
 from control_plane.tools.tune.policies import NotBatching, bare, changes, check_batching, with_setting
@@ -25,8 +25,8 @@ class TrialPolicy:
     def __init__(self, client: Client, name: str) -> None:
         self._client = client
         self._name = name
-        self._before = self._read()
-        self._written = self._stored = self._before
+        self._before, self._etag = self._read()
+        self._written = self._before
         try:
             check_batching(self._before)
         except NotBatching as error:
@@ -55,21 +55,32 @@ class TrialPolicy:
         """
         if self._written == self._before:
             return True
-        if self._read() != self._stored:
+        found, etag = self._read()
+        # A trial may have been taken although nobody said so.
+        if etag != self._etag and found != self._written:
             self._written = self._before
             return False
+        self._etag = etag
         self._write(self._before)
         return True
 
-    def _read(self) -> dict[str, Any]:
-        return bare(self._client.get("policies", self._name).fields())
+    def _read(self) -> tuple[dict[str, Any], str]:
+        answer = self._client.get("policies", self._name)
+        return bare(answer.fields()), answer.etag
 
     def _write(self, document: dict[str, Any]) -> None:
+        """Put `document` in the place of the last one that was seen, and of no other."""
         if document == self._written:
             return
-        self._client.put("policies", self._name, body=document)
         self._written = document
-        self._stored = self._read()
+        try:
+            self._etag = self._client.put("policies", self._name, body=document, if_match=self._etag).etag
+        except Refused as refused:
+            if refused.status != 412:
+                raise
+            raise CommandFailed(
+                f"Policy/{self._name} was changed by somebody else meanwhile; it is left as it is now"
+            ) from None
         self._until_in_force(time.monotonic() + IN_FORCE_S)
 
     def _until_in_force(self, deadline: float) -> None:

@@ -59,13 +59,42 @@ async def test_it_is_set_and_put_back(stub: Stub, client: Client) -> None:
 async def test_what_somebody_else_wrote_meanwhile_stays(stub: Stub, client: Client) -> None:
     """Putting back would undo it."""
     stub.answer("GET /api/v1/sidecars", {"items": [SERVING]})
-    for found in (document(), document(maxSize=10), document(maxSize=7)):
-        stub.answer(f"GET {PATH}", found)
-    stub.answer(f"PUT {PATH}", document())
+    stub.answer(f"GET {PATH}", document(), etag='"1"')
+    stub.answer(f"GET {PATH}", document(maxSize=7), etag='"3"')
+    stub.answer(f"PUT {PATH}", document(), etag='"2"')
     policy = TrialPolicy(client, "batching")
     await policy.set(Setting(10))
     assert not policy.put_back()
     assert len(written(stub)) == 1
+
+
+async def test_what_somebody_else_wrote_between_two_trials_stays(stub: Stub, client: Client) -> None:
+    """Each is written only in the place of the one before; the run ends with a sentence."""
+    stub.answer("GET /api/v1/sidecars", {"items": [SERVING]})
+    stub.answer(f"GET {PATH}", document(), etag='"1"')
+    stub.answer(f"GET {PATH}", document(maxSize=7), etag='"3"')
+    stub.answer(f"PUT {PATH}", document(), etag='"2"')
+    stub.problem(f"PUT {PATH}", 412, "it has changed")
+    policy = TrialPolicy(client, "batching")
+    await policy.set(Setting(10))
+    with pytest.raises(CommandFailed, match="changed by somebody else"):
+        await policy.set(Setting(20))
+    assert [seen.headers.get("if-match") for seen in stub.seen if seen.method == "PUT"] == ['"1"', '"2"']
+    assert not policy.put_back()
+
+
+async def test_a_trial_that_nobody_confirmed_is_put_back(stub: Stub, client: Client) -> None:
+    """It may have been written all the same."""
+    stub.answer("GET /api/v1/sidecars", {"items": [SERVING]})
+    stub.answer(f"GET {PATH}", document(), etag='"1"')
+    stub.answer(f"GET {PATH}", document(maxSize=10), etag='"2"')
+    stub.problem(f"PUT {PATH}", 503, "no answer in time")
+    stub.answer(f"PUT {PATH}", document(), etag='"3"')
+    policy = TrialPolicy(client, "batching")
+    with pytest.raises(CommandFailed):
+        await policy.set(Setting(10))
+    assert policy.put_back()
+    assert written(stub)[1:] == [{"mode": "native"}]
 
 
 def test_the_best_is_kept(stub: Stub, client: Client) -> None:
