@@ -125,7 +125,7 @@ class Limit(PassingStage):
         if any(one.tokens_per_minute is not None for one in limits):
             request = exchange.parsed
             metered.estimate = self._estimates.estimate(
-                _learned_as(exchange), request.operation, request.document, len(exchange.body)
+                exchange.model_name, request.operation, request.document, len(exchange.body)
             )
             exchange.wants_body = True
             exchange.wants_stream = request.stream
@@ -213,16 +213,12 @@ class Limit(PassingStage):
     def _settle(self, exchange: Exchange, metered: Metered, reserved: Reservation, usage: Usage) -> None:
         self._book.settle(reserved, usage.total_tokens)
         if metered.estimate is not NOTHING:
-            self._estimates.learn(_learned_as(exchange), len(exchange.body), usage, metered.estimate.choices)
+            self._estimates.learn(exchange.model_name, len(exchange.body), usage, metered.estimate.choices)
 
     def _give_back(self, metered: Metered) -> None:
         for reservation in (metered.reserved, metered.counted):
             if reservation is not None:
                 self._book.refund(reservation)
-
-
-def _learned_as(exchange: Exchange) -> str:
-    return exchange.model.name if exchange.model is not None else exchange.asked_model
 
 
 def _metered(exchange: Exchange) -> Metered | None:

@@ -165,10 +165,8 @@ class Trips:
             order for order, reply in zip(orders, replies, strict=True) if isinstance(reply, NoScriptError)
         ]
         if unknown:
-            # Redis was restarted, or its scripts were flushed.
-            for script in {order.script.digest: order.script for order in unknown}.values():
-                await self._client.script_load(script.text)
-            again = dict(zip(unknown, await self._replies(unknown), strict=True))
+            # Redis was restarted, or its scripts were flushed: sent in full they are run, and known again.
+            again = dict(zip(unknown, await self._replies(unknown, in_full=True), strict=True))
             replies = [again.get(order, reply) for order, reply in zip(orders, replies, strict=True)]
         for order, reply in zip(orders, replies, strict=True):
             order.answered(reply)
@@ -177,22 +175,22 @@ class Trips:
             if isinstance(reply, Exception) and "WRONGTYPE" not in str(reply):
                 raise reply
 
-    async def _replies(self, orders: Sequence[Order]) -> list[Any]:
+    async def _replies(self, orders: Sequence[Order], *, in_full: bool = False) -> list[Any]:
         if len(orders) == 1:
-            (order,) = orders
             try:
-                return [
-                    await self._client.evalsha(
-                        order.script.digest, len(order.keys), *order.keys, *order.arguments
-                    )
-                ]
+                return [await self._client.execute_command(*_command(orders[0], in_full=in_full))]
             except ResponseError as error:
                 return [error]
         async with self._client.pipeline(transaction=False) as pipeline:
             for order in orders:
-                pipeline.evalsha(order.script.digest, len(order.keys), *order.keys, *order.arguments)
+                pipeline.execute_command(*_command(order, in_full=in_full))  # type: ignore[no-untyped-call]
             replies: list[Any] = await pipeline.execute(raise_on_error=False)
         return replies
+
+
+def _command(order: Order, *, in_full: bool) -> Sequence[str | int]:
+    begins = ("EVAL", order.script.text) if in_full else ("EVALSHA", order.script.digest)
+    return (*begins, len(order.keys), *order.keys, *order.arguments)
 
 
 async def _fail(error: Exception) -> None:

@@ -1,0 +1,132 @@
+"""Limits that sidecars and processors share in Redis, with it and without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from tests.e2e.test_limits import in_tier, say, statuses, storm
+from tests.harness.mesh import Mesh
+from tests.harness.redis import RedisMissingError, RedisServer, redis_server
+from tests.harness.rude import RudeProvider, completion, reply
+
+TIERS = {
+    "hundred-by-one": "requestsPerMinute: 100, tokensPerMinute: 10000000",
+    "hundred-by-four": "requestsPerMinute: 100, tokensPerMinute: 10000000",
+    "ten": "requestsPerMinute: 10, tokensPerMinute: 100000, concurrency: 50",
+    "local": "requestsPerMinute: 60",
+    "refused": "requestsPerMinute: 60",
+}
+MESH = """\
+kind: Backend
+metadata: {{name: rude}}
+spec: {{url: "http://127.0.0.1:{port}/v1", default: true}}
+---
+kind: Model
+metadata: {{name: m}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Policy
+metadata: {{name: all}}
+spec: {{retry: {{attempts: 1}}}}
+---
+kind: Policy
+metadata: {{name: refused}}
+spec: {{target: {{tiers: [refused]}}, limits: {{onRedisLoss: refuse}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis."""
+    try:
+        with redis_server(Path(tmp_path_factory.mktemp("redis"))) as started:
+            yield started
+    except RedisMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def pair(
+    rude: RudeProvider, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sequence[Mesh]]:
+    """Two sidecars of one Redis: one has one processor, the other four."""
+    documents = MESH.format(port=rude.port) + "".join(
+        f"---\nkind: Tier\nmetadata: {{name: {name}}}\n"
+        f"spec: {{match: {{header: {{x-outrigger-tier: {name}}}}}, limits: {{{limits}}}}}\n"
+        for name, limits in TIERS.items()
+    )
+    with ExitStack() as started:
+        yield [
+            started.enter_context(
+                Mesh(
+                    tmp_path_factory.mktemp(f"limits-{workers}"),
+                    documents,
+                    options=("--redis", redis.url, "--workers", workers),
+                )
+            )
+            for workers in ("1", "4")
+        ]
+
+
+@pytest.mark.parametrize(("which", "tier"), [(0, "hundred-by-one"), (1, "hundred-by-four")])
+async def test_exactly_as_many_pass_as_the_limit_allows(
+    pair: Sequence[Mesh], rude: RudeProvider, script: str, which: int, tier: str
+) -> None:
+    """Two thousand at once on a hundred, with one processor and with four; nothing fails open."""
+    headers = rude.script(script, [reply(200, completion())])
+    answers = await storm(pair[which], 2_000, lambda _: in_tier(tier, **headers))
+    assert statuses(answers) == {200: 100, 429: 1_900}
+    assert len(rude.seen(script)) == 100
+    assert not re.search(r"^outrigger_bypass_total\{[^}]*\} [1-9]", pair[which].metrics(), re.MULTILINE)
+
+
+async def test_two_sidecars_share_ten_a_minute(
+    pair: Sequence[Mesh], redis: RedisServer, rude: RudeProvider, script: str
+) -> None:
+    """Ten pass in all, also when Redis forgets its scripts between the calls; no key of it lasts for ever."""
+    headers = in_tier("ten", **rude.script(script, reply(200, completion())))
+    answers = []
+    for number in range(16):
+        answers.append(await say(pair[number % 2], headers))
+        redis.command("SCRIPT", "FLUSH")
+    assert [answer.status for answer in answers] == [200] * 10 + [429] * 6
+    assert len(rude.seen(script)) == 10
+    assert answers[3].get("x-ratelimit-remaining-requests") == "6"
+    with Redis.from_url(redis.url) as client:
+        keys = [key for key in client.scan_iter("*") if b"limits" in key]
+        assert len(keys) >= 3
+        assert all(client.pttl(key) > 0 for key in keys)
+
+
+async def test_without_redis_limits_go_on(pair: Sequence[Mesh], redis: RedisServer) -> None:
+    """By each processor's share, at once but for the first moment; refused where the Policy says so."""
+    one = pair[0]
+    assert (await say(one, in_tier("local"))).status == 200
+    await asyncio.sleep(0.2)
+    redis.freeze()
+    try:
+        began = time.monotonic()
+        answers = [await say(one, in_tier("local")) for _ in range(40)]
+        assert time.monotonic() - began < 3
+        # Five processors share sixty: twelve each, of which one was used.
+        assert statuses(answers)[200] in range(11, 41)
+        refused = await say(one, in_tier("refused"))
+        assert (refused.status, refused.get("x-outrigger-error")) == (503, "limits-unavailable")
+        assert refused.error()["code"] == "limits_unavailable"
+    finally:
+        redis.thaw()
+    async with asyncio.timeout(20):
+        while (await say(one, in_tier("refused"))).status != 200:
+            pass
+    assert "Traceback" not in one.log()
