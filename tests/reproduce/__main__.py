@@ -33,7 +33,7 @@ def main() -> int:
     effort = Effort.quick() if options.quick else Effort.full()
     chosen = [trial for trial in TRIALS if not options.only or trial.key in options.only]
     folder = options.out or (QUICK if options.quick or options.only else DOCS)
-    began = time.monotonic()
+    began, busy = time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="or-") as name:
         providers = list({trial.provider.name: trial.provider for trial in chosen}.values())
         with running(providers, _documents(chosen), Path(name)) as ports:
@@ -41,7 +41,7 @@ def main() -> int:
             tables = asyncio.run(_measure(chosen, ports, effort, console))
     promises = [promise for trial in chosen for promise in trial.promises(tables[trial.key])]
     now = datetime.now(UTC)
-    circumstances = report.Circumstances(f"{now:%Y-%m-%d}", os.cpu_count() or 1, options.quick)
+    circumstances = report.Circumstances(f"{now:%Y-%m-%d}", os.cpu_count() or 1, busy, options.quick)
     page = report.write(folder, ARTICLES, tables, promises, circumstances)
     wrong = sum(row.wrong for table in tables.values() for row in table.rows)
     _tell(console, promises, wrong)

@@ -34,7 +34,7 @@ of their own table. Absolute figures belong to a machine and a network, ratios c
   alone.
 - Fewer calls are made than in the articles: the column *asked* tells how many conversations.
 
-Measured on {when} on {cores} cores{quick}.
+Measured on {when} on {cores} cores{quick}; their load average before it was {busy:.1f}.
 """
 _TAIL: Final = """\
 ## What is not measured again
@@ -58,10 +58,11 @@ _TAIL: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """When and where it was measured. `quick` runs say so."""
+    """When and where it was measured. `busy` is the load average before the run; `quick` runs say so."""
 
     when: str
     cores: int
+    busy: float
     quick: bool
 
 
@@ -95,6 +96,7 @@ def page(
         wrong=sum(row.wrong for row in rows),
         when=circumstances.when,
         cores=circumstances.cores,
+        busy=circumstances.busy,
         quick=", a quick run with few calls" if circumstances.quick else "",
     )
     sections = [head]
