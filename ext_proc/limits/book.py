@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ext_proc.limits.claims import Account, Claim, Rate, Reading, Refusal, Reservation, Verdict, tightest
+from ext_proc.limits.claims import Account, Claim, Rate, Reading, Refusal, Reservation, Verdict
 from ext_proc.limits.window import Window
 
 SLOT_AGAIN_S: Final = 1.0
@@ -49,16 +49,15 @@ class MemoryBook:
         """Admit the call to all accounts or to none; of each limit, only a `share` is there."""
         now = self._begin()
         standings = [self._standing(claim.account.key, now) for claim in claims]
-        worst: Refusal | None = None
+        refusal, reservation = None, None
         for claim, standing in zip(claims, standings, strict=True):
-            refusal = _refusal(claim, standing, now, share)
-            if refusal is not None and (worst is None or refusal.wait_s > worst.wait_s):
-                worst = refusal
-        reservation = None
-        if worst is None:
+            if not _fits(claim, standing, share):
+                refusal = _worst_refusal(claims, standings, now, share)
+                break
+        else:
             reservation = self._enter(claims, standings, now)
-        requests, tokens = _readings(claims, standings, now)
-        return Verdict(reservation, worst, requests, tokens)
+        requests, tokens = _readings([claim.account for claim in claims], standings, now)
+        return Verdict(reservation, refusal, requests, tokens)
 
     def note(self, claims: Sequence[Claim]) -> Reservation:
         """Count a call that was admitted elsewhere."""
@@ -68,34 +67,32 @@ class MemoryBook:
     def look(self, accounts: Sequence[Account]) -> tuple[Reading | None, Reading | None]:
         """Return how the tightest of `accounts` stands with requests and with tokens."""
         now = self._clock_us()
-        claims = [Claim(account, 0, 0, slot=False) for account in accounts]
-        return _readings(claims, [self._standing(account.key, now) for account in accounts], now)
+        return _readings(accounts, [self._standing(account.key, now) for account in accounts], now)
 
     def settle(self, reservation: Reservation, tokens: int) -> None:
         """Count `tokens` in the place of those reserved. Only the first settlement or refund counts."""
         if not reservation.open:
             return
         reservation.open = False
-        now = self._clock_us()
         for claim in reservation.claims:
-            if claim.account.limits.tokens_per_minute is None:
+            if tokens == claim.tokens or claim.account.limits.tokens_per_minute is None:
                 continue
-            window = self._standing(claim.account.key, now).tokens
             if tokens > claim.tokens:
-                window.add(now, tokens - claim.tokens)
-            else:
-                window.take_back(reservation.at_us, claim.tokens - tokens)
+                now = self._clock_us()
+                self._standing(claim.account.key, now).tokens.add(now, tokens - claim.tokens)
+            elif (standing := self._standings.get(claim.account.key)) is not None:
+                standing.tokens.take_back(reservation.at_us, claim.tokens - tokens)
 
     def refund(self, reservation: Reservation) -> None:
         """Give requests and tokens back. Only the first settlement or refund counts."""
         if not reservation.open:
             return
         reservation.open = False
-        now = self._clock_us()
         for claim in reservation.claims:
-            standing = self._standing(claim.account.key, now)
-            standing.requests.take_back(reservation.at_us, claim.requests)
-            standing.tokens.take_back(reservation.at_us, claim.tokens)
+            standing = self._standings.get(claim.account.key)
+            if standing is not None:
+                standing.requests.take_back(reservation.at_us, claim.requests)
+                standing.tokens.take_back(reservation.at_us, claim.tokens)
 
     def release(self, reservation: Reservation) -> None:
         """Give the place among the calls at the same time back, once."""
@@ -143,25 +140,47 @@ class MemoryBook:
         return Reservation(claims, now, tokens)
 
 
-def _refusal(claim: Claim, standing: Standing, now: int, share: float) -> Refusal | None:
+def _fits(claim: Claim, standing: Standing, share: float) -> bool:
     limits = claim.account.limits
-    found: Refusal | None = None
-    if claim.slot and limits.concurrency is not None:
-        limit = shared_limit(limits.concurrency, share)
-        if standing.held >= limit:
-            found = Refusal(claim.account, Rate.CONCURRENCY, limits.concurrency, SLOT_AGAIN_S)
-    for rate, window, amount, per_minute in (
-        (Rate.REQUESTS, standing.requests, claim.requests, limits.requests_per_minute),
-        (Rate.TOKENS, standing.tokens, claim.tokens, limits.tokens_per_minute),
-    ):
-        if per_minute is None or amount == 0:
-            continue
-        fits_at = window.fits_at(amount, shared_limit(per_minute, share))
-        if fits_at:
-            wait_s = max(fits_at - now, 1) / 1e6
-            if found is None or wait_s > found.wait_s:
-                found = Refusal(claim.account, rate, per_minute, wait_s)
-    return found
+    limit = limits.requests_per_minute
+    if limit is not None and claim.requests:
+        limit = shared_limit(limit, share)
+        if standing.requests.used + min(claim.requests, limit) > limit:
+            return False
+    limit = limits.tokens_per_minute
+    if limit is not None and claim.tokens:
+        limit = shared_limit(limit, share)
+        if standing.tokens.used + min(claim.tokens, limit) > limit:
+            return False
+    limit = limits.concurrency
+    return limit is None or not claim.slot or standing.held < shared_limit(limit, share)
+
+
+def _worst_refusal(
+    claims: Sequence[Claim], standings: Sequence[Standing], now: int, share: float
+) -> Refusal | None:
+    """Return what is in the way for the longest time."""
+    worst: Refusal | None = None
+    for claim, standing in zip(claims, standings, strict=True):
+        limits = claim.account.limits
+        for rate, window, amount, limit in (
+            (Rate.REQUESTS, standing.requests, claim.requests, limits.requests_per_minute),
+            (Rate.TOKENS, standing.tokens, claim.tokens, limits.tokens_per_minute),
+        ):
+            if limit is None or not amount:
+                continue
+            fits_at = window.fits_at(amount, shared_limit(limit, share))
+            if fits_at:
+                worst = worse(worst, Refusal(claim.account, rate, limit, max(fits_at - now, 1) / 1e6))
+        places = limits.concurrency
+        if claim.slot and places is not None and standing.held >= shared_limit(places, share):
+            worst = worse(worst, Refusal(claim.account, Rate.CONCURRENCY, places, SLOT_AGAIN_S))
+    return worst
+
+
+def worse(one: Refusal | None, other: Refusal) -> Refusal:
+    """Return the refusal with the longer wait."""
+    return other if one is None or other.wait_s > one.wait_s else one
 
 
 def shared_limit(limit: int, share: float) -> int:
@@ -170,18 +189,27 @@ def shared_limit(limit: int, share: float) -> int:
 
 
 def _readings(
-    claims: Sequence[Claim], standings: Sequence[Standing], now: int
+    accounts: Sequence[Account], standings: Sequence[Standing], now: int
 ) -> tuple[Reading | None, Reading | None]:
-    requests: list[Reading] = []
-    tokens: list[Reading] = []
-    for claim, standing in zip(claims, standings, strict=True):
-        limits = claim.account.limits
-        if limits.requests_per_minute is not None:
-            requests.append(_reading(standing.requests, limits.requests_per_minute, now))
-        if limits.tokens_per_minute is not None:
-            tokens.append(_reading(standing.tokens, limits.tokens_per_minute, now))
-    return tightest(requests), tightest(tokens)
+    """Return how the tightest account stands with each rate, as `claims.tightest` does."""
+    requests: tuple[int, int, Window] | None = None
+    tokens: tuple[int, int, Window] | None = None
+    for account, standing in zip(accounts, standings, strict=True):
+        limit = account.limits.requests_per_minute
+        if limit is not None:
+            left = max(limit - standing.requests.used, 0)
+            if requests is None or (left, limit) < requests[:2]:
+                requests = left, limit, standing.requests
+        limit = account.limits.tokens_per_minute
+        if limit is not None:
+            left = max(limit - standing.tokens.used, 0)
+            if tokens is None or (left, limit) < tokens[:2]:
+                tokens = left, limit, standing.tokens
+    return _reading(requests, now), _reading(tokens, now)
 
 
-def _reading(window: Window, limit: int, now: int) -> Reading:
+def _reading(found: tuple[int, int, Window] | None, now: int) -> Reading | None:
+    if found is None:
+        return None
+    _, limit, window = found
     return Reading(limit, window.used, max(window.full_again_us() - now, 0) / 1e6)

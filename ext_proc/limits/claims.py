@@ -1,10 +1,14 @@
-"""What calls claim of which accounts, and what comes of it: values."""
+"""What calls claim of which accounts, and what comes of it: values.
+
+What each call makes anew is a named tuple: a frozen dataclass takes five times as long to make.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ext_proc.contract.snapshot import Limits
 from ext_proc.limits.estimates import NOTHING, Estimate
@@ -27,8 +31,7 @@ class Account:
     limits: Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """What one call wants of one account; `slot`: a place among the calls at the same time."""
 
     account: Account
@@ -37,8 +40,7 @@ class Claim:
     slot: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """How an account stands with one rate. `reset_s` is the time until nothing is used any more."""
 
     limit: int
@@ -67,8 +69,7 @@ class Reservation:
     mirror: Reservation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """Why a call was not admitted, and after which time it would be if nobody else came."""
 
     account: Account
@@ -77,8 +78,7 @@ class Refusal:
     wait_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Admitted with a reservation, or refused; and how the tightest account stands with each rate."""
 
     admitted: Reservation | None

@@ -58,7 +58,9 @@ class _Learned:
     tokens: float = 0.0
     bytes: float = 0.0
     outputs: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED_ANSWERS))
+    answers: int = 0
     quantile: int | None = None
+    most: int = UNLEARNED_OUTPUT
 
 
 class Estimates:
@@ -76,17 +78,15 @@ class Estimates:
         if operation is Operation.EMBEDDINGS:
             return Estimate(prompt, 0, 0)
         choices = _whole(document.get("n"), MAX_CHOICES) or 1
-        allowed = [
-            value
-            for name in ("max_tokens", "max_completion_tokens")
-            if (value := _whole(document.get(name))) is not None
-        ]
-        cap = min(allowed, default=None)
+        cap = _whole(document.get("max_tokens"))
+        other = _whole(document.get("max_completion_tokens"))
+        if other is not None:
+            cap = other if cap is None else min(cap, other)
         most = cap if cap is not None else UNLEARNED_OUTPUT
         output = most
         if learned is not None and learned.quantile is not None:
             if cap is None:
-                most = max(most, *learned.outputs)
+                most = learned.most
             output = min(learned.quantile, most)
         return Estimate(prompt, output * choices, most * choices, choices)
 
@@ -107,12 +107,19 @@ class Estimates:
         learned.tokens = learned.tokens * DECAY + usage.prompt_tokens
         learned.bytes = learned.bytes * DECAY + body_bytes
         learned.outputs.append(-(-usage.completion_tokens // max(choices, 1)))
-        if len(learned.outputs) >= LEARNED_FROM:
+        learned.answers += 1
+        if learned.answers % LEARNED_FROM == 0:
             ordered = sorted(learned.outputs)
             learned.quantile = max(ordered[int(QUANTILE * (len(ordered) - 1))], 1)
+            learned.most = max(ordered[-1], UNLEARNED_OUTPUT)
 
 
 def _whole(value: object, at_most: int | None = None) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 1e9:
+    if (
+        value is None
+        or isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 1 <= value <= 1e9
+    ):
         return None
     return int(value) if at_most is None else min(int(value), at_most)

@@ -12,14 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from redis.asyncio import Redis
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
-from ext_proc.limits.book import SLOT_AGAIN_S, MemoryBook
+from ext_proc.limits.book import SLOT_AGAIN_S, MemoryBook, worse
 from ext_proc.limits.claims import (
     Account,
     Claim,
@@ -110,7 +109,7 @@ class RedisBook:
             if len(self._untold) < REMEMBERED:
                 self._untold.setdefault(claim.account.key, {})[admitted] = (claim.requests, claim.tokens)
         fallback.append(admitted)
-        return replace(verdict, admitted=admitted)
+        return verdict._replace(admitted=admitted)
 
     def look(self, accounts: Sequence[Account]) -> Readings:
         """Return how the tightest account stood when this processor heard of it last."""
@@ -264,9 +263,9 @@ class RedisBook:
             ):
                 known.append(Reading(limit, used, max(full_at - now, 0) / 1e6) if limit is not None else None)
                 if limit is not None and fits_at:
-                    worst = _worse(worst, Refusal(claim.account, rate, limit, max(fits_at - now, 1) / 1e6))
+                    worst = worse(worst, Refusal(claim.account, rate, limit, max(fits_at - now, 1) / 1e6))
             if claim.slot and limits.concurrency is not None and held >= limits.concurrency:
-                worst = _worse(
+                worst = worse(
                     worst, Refusal(claim.account, Rate.CONCURRENCY, limits.concurrency, SLOT_AGAIN_S)
                 )
             self._known[claim.account.key] = (known[0], known[1])
@@ -310,10 +309,6 @@ def _settled(claim: Claim, requests: int, tokens: int) -> Correction:
 
 def _or_none(limit: int | None) -> int:
     return _NO_LIMIT if limit is None else limit
-
-
-def _worse(one: Refusal | None, other: Refusal) -> Refusal:
-    return other if one is None or other.wait_s > one.wait_s else one
 
 
 def _keys(claims: Sequence[Claim]) -> list[str]:

@@ -178,12 +178,13 @@ class Trips:
     async def _replies(self, orders: Sequence[Order], *, in_full: bool = False) -> list[Any]:
         if len(orders) == 1:
             try:
-                return [await self._client.execute_command(*_command(orders[0], in_full=in_full))]
+                command = _command(orders[0], in_full=in_full)
+                return [await self._client.execute_command(*command)]  # type: ignore[no-untyped-call]
             except ResponseError as error:
                 return [error]
         async with self._client.pipeline(transaction=False) as pipeline:
             for order in orders:
-                pipeline.execute_command(*_command(order, in_full=in_full))  # type: ignore[no-untyped-call]
+                pipeline.execute_command(*_command(order, in_full=in_full))
             replies: list[Any] = await pipeline.execute(raise_on_error=False)
         return replies
 

@@ -22,6 +22,7 @@ from tests.bench.batch import measure_batches
 from tests.bench.cache import measure_cache
 from tests.bench.fleet import measure_fleet
 from tests.bench.lab import Lab
+from tests.bench.limits import measure_limits
 from tests.bench.load import LoadFailed, ensure_wrk
 from tests.bench.measure import Bench, Effort, Row
 from tests.bench.semantic import measure_semantic
@@ -29,7 +30,7 @@ from tests.bench.sharing import measure_sharing
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic")
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic", "limits")
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -70,6 +71,9 @@ def main() -> int:
         if "semantic" in chosen:
             console.print("[dim]measuring semantic …[/]")
             rows += measure_semantic(effort)
+        if "limits" in chosen:
+            console.print("[dim]measuring limits …[/]")
+            rows += measure_limits(effort, _made(folder / "limits"))
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0
