@@ -67,6 +67,7 @@ class Reservation:
     holds: bool = True  # has its place among the calls at the same time
     name: str = ""
     mirror: Reservation | None = None
+    corrections: Sequence[tuple[int, int, int]] = ()  # still to be told to where it is shared
 
 
 class Refusal(NamedTuple):

@@ -38,6 +38,7 @@ PREFIX: Final = "outrigger:{limits}:"
 ALIVE: Final = f"{PREFIX}alive"
 LEASE_US: Final = 30_000_000
 RENEW_EVERY_S: Final = 10.0
+FRESH_US: Final = 2_000_000
 REMEMBERED: Final = 4096
 RESERVE: Final = Script("window.lua", "reserve.lua")
 SETTLE: Final = Script("window.lua", "settle.lua")
@@ -79,7 +80,7 @@ class RedisBook:
         self._alive = 1
         self._holding: dict[str, Reservation] = {}
         self._untold: dict[str, Untold] = {}
-        self._known: dict[str, Readings] = {}
+        self._known: dict[str, tuple[Readings, int]] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     @property
@@ -101,6 +102,9 @@ class RedisBook:
                 return await self._ask(claims, fallback)
         if refuse_on_loss:
             raise Unavailable
+        refusal = self._lately_full(claims)
+        if refusal is not None:
+            return Verdict(None, refusal, *self.look([claim.account for claim in claims]))
         verdict = self._own.decide(claims, share=self.share)
         if verdict.admitted is None:
             return verdict
@@ -113,7 +117,10 @@ class RedisBook:
 
     def look(self, accounts: Sequence[Account]) -> Readings:
         """Return how the tightest account stood when this processor heard of it last."""
-        known = [self._known.get(account.key) or self._own.look((account,)) for account in accounts]
+        known = [
+            heard[0] if (heard := self._known.get(account.key)) is not None else self._own.look((account,))
+            for account in accounts
+        ]
         return (
             tightest([requests for requests, _ in known if requests is not None]),
             tightest([tokens for _, tokens in known if tokens is not None]),
@@ -129,10 +136,8 @@ class RedisBook:
             untold = self._untold.get(claim.account.key)
             if untold is not None and reservation in untold:
                 untold[reservation] = (claim.requests, tokens)
-        if reservation.name:
-            self._correct(
-                reservation, [_settled(claim, claim.requests, tokens) for claim in reservation.claims]
-            )
+        parts = [_settled(claim, claim.requests, tokens) for claim in reservation.claims]
+        self._correct_with_the_end(reservation, parts)
 
     def refund(self, reservation: Reservation) -> None:
         """Give requests and tokens back. Only the first settlement or refund counts."""
@@ -142,8 +147,8 @@ class RedisBook:
         self._own.refund(reservation.mirror)
         for claim in reservation.claims:
             self._untold.get(claim.account.key, {}).pop(reservation, None)
-        if reservation.name:
-            self._correct(reservation, [_settled(claim, 0, 0) for claim in reservation.claims])
+        parts = [_settled(claim, 0, 0) for claim in reservation.claims]
+        self._correct_with_the_end(reservation, parts)
 
     def release(self, reservation: Reservation) -> None:
         """Give the place among the calls at the same time back, once."""
@@ -151,8 +156,11 @@ class RedisBook:
             return
         reservation.holds = False
         self._own.release(reservation.mirror)
-        if self._holding.pop(reservation.name, None) is not None:
-            self._correct(reservation, [_NOTHING] * len(reservation.claims), places=reservation.name)
+        held = self._holding.pop(reservation.name, None) is not None
+        if held or reservation.corrections:
+            parts = reservation.corrections or [_NOTHING] * len(reservation.claims)
+            self._correct(reservation, parts, places=reservation.name if held else "")
+            reservation.corrections = ()
 
     async def close(self) -> None:
         """Say that this processor ends, and wait a moment for what is on its way."""
@@ -180,11 +188,12 @@ class RedisBook:
                 *self._sum(untold),
             )
 
-        def late(reply: Sequence[int]) -> None:
-            if reply[1]:
-                self._admitted_late(claims, reply[0], name, fallback)
+        def late(reply: bytes) -> None:
+            at_us, admitted, *_ = map(int, reply.split())
+            if admitted:
+                self._admitted_late(claims, at_us, name, fallback)
 
-        def hear(reply: Sequence[int]) -> Verdict:
+        def hear(reply: bytes) -> Verdict:
             # At once: what this processor decides by itself the moment after counts on it.
             verdict = self._verdict(claims, reply)
             if verdict.admitted is not None:
@@ -193,7 +202,9 @@ class RedisBook:
                 self._hold(verdict.admitted)
             return verdict
 
-        answer = self._trips.send(Order(RESERVE, _keys(claims), arguments, hear=hear, late=late)).answer
+        answer = self._trips.send(
+            Order(RESERVE, _keys(claims), _words(arguments), hear=hear, late=late)
+        ).answer
         try:
             found: Verdict = await answer
         except Away:
@@ -212,6 +223,22 @@ class RedisBook:
         if verdict.admitted is not None:
             self.refund(verdict.admitted)
             self.release(verdict.admitted)
+
+    def _lately_full(self, claims: Sequence[Claim]) -> Refusal | None:
+        """Return what Redis would refuse by its last word, when that is fresh: it may only be slow."""
+        now = self._clock_us()
+        for claim in claims:
+            readings, heard_at = self._known.get(claim.account.key, ((None, None), 0))
+            if now - heard_at > FRESH_US:
+                continue
+            untold = self._sum(self._untold.get(claim.account.key, {}))
+            for rate, reading, amount, since in zip(
+                (Rate.REQUESTS, Rate.TOKENS), readings, (claim.requests, claim.tokens), untold, strict=True
+            ):
+                if reading is not None and amount and since + amount > int(reading.remaining * self.share):
+                    wait_s = max(reading.reset_s - (now - heard_at) / 1e6, 1.0)
+                    return Refusal(claim.account, rate, reading.limit, wait_s)
+        return None
 
     def _sum(self, untold: Untold) -> tuple[int, int]:
         """Return what Redis has to be told; what is a minute old counts no more."""
@@ -247,8 +274,8 @@ class RedisBook:
         if any(claim.slot and claim.account.limits.concurrency is not None for claim in reservation.claims):
             self._holding[reservation.name] = reservation
 
-    def _verdict(self, claims: Sequence[Claim], reply: Sequence[int]) -> Verdict:
-        now, admitted, *told = reply
+    def _verdict(self, claims: Sequence[Claim], reply: bytes) -> Verdict:
+        now, admitted, *told = map(int, reply.split())
         worst: Refusal | None = None
         if len(self._known) > REMEMBERED:
             self._known.clear()
@@ -268,17 +295,28 @@ class RedisBook:
                 worst = worse(
                     worst, Refusal(claim.account, Rate.CONCURRENCY, limits.concurrency, SLOT_AGAIN_S)
                 )
-            self._known[claim.account.key] = (known[0], known[1])
+            self._known[claim.account.key] = ((known[0], known[1]), self._clock_us())
         requests, tokens = self.look([claim.account for claim in claims])
         if not admitted:
             return Verdict(None, worst, requests, tokens)
         return Verdict(Reservation(claims, now, max(one.tokens for one in claims)), None, requests, tokens)
 
+    def _correct_with_the_end(self, reservation: Reservation, parts: Sequence[Correction]) -> None:
+        """Tell Redis when the call ends, which is soon, so that one script does both."""
+        if not reservation.name:
+            return
+        if reservation.holds and any(claim.slot for claim in reservation.claims):
+            reservation.corrections = parts
+        else:
+            self._correct(reservation, parts)
+
     def _correct(self, reservation: Reservation, parts: Sequence[Correction], *, places: str = "") -> None:
-        arguments: list[str | int] = [reservation.at_us, places]
+        if not places and all(part == _NOTHING for part in parts):
+            return
+        arguments: list[str | int] = [reservation.at_us, places or "-"]
         for part in parts:
             arguments += part
-        self._trips.send(Order(SETTLE, _keys(reservation.claims), arguments))
+        self._trips.send(Order(SETTLE, _keys(reservation.claims), _words(arguments)), hurry=False)
 
     async def _renew(self) -> None:
         while True:
@@ -309,6 +347,10 @@ def _settled(claim: Claim, requests: int, tokens: int) -> Correction:
 
 def _or_none(limit: int | None) -> int:
     return _NO_LIMIT if limit is None else limit
+
+
+def _words(arguments: Sequence[str | int]) -> list[str]:
+    return [" ".join(map(str, arguments))]
 
 
 def _keys(claims: Sequence[Claim]) -> list[str]:

@@ -23,12 +23,13 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.stores.neighbour import BUSY_S, CONNECT_WITHIN_S, Away, Neighbour
 from ext_proc.stores.outlasting import Calls
 
-SILENT_S: Final = 0.05
+SILENT_S: Final = 0.1
 """A server that says nothing for so long, while this process listens, is away."""
 LISTEN_S: Final = 0.01
 PATIENCE: Final = 100
 """How often it is listened, however late this process itself is."""
 TOGETHER: Final = 16
+LINGER_S: Final = 0.003
 TRIPS_AT_ONCE: Final = 2
 CLOSE_WITHIN_S: Final = 0.25
 _LUA: Final = Path(__file__).parent / "lua"
@@ -101,26 +102,38 @@ class Trips:
         self._calls = Calls()
         self._orders: deque[Order] = deque()
         self._under_way = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._connecting = TRIPS_AT_ONCE
 
     def is_away(self) -> bool:
         """Say whether Redis is left alone now."""
         return self._neighbour.is_away()
 
-    def send(self, order: Order) -> Order:
-        """Let `order` go with the next trip; return it."""
+    def send(self, order: Order, *, hurry: bool = True) -> Order:
+        """Let `order` go with the next trip; return it. Without hurry, it waits a moment for company."""
         self._orders.append(order)
-        if self._under_way < TRIPS_AT_ONCE:
-            self._under_way += 1
-            self._calls.start(self._travel())
+        if hurry:
+            self._depart()
+        elif self._timer is None and not self._under_way:
+            self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._depart)
         return order
 
     async def close(self) -> None:
         """Wait a moment for what is on its way."""
+        if self._orders:
+            self._depart()
         await self._calls.close(CLOSE_WITHIN_S)
         for order in self._orders:
             order.failed()
         await self._neighbour.close()
+
+    def _depart(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._under_way < TRIPS_AT_ONCE:
+            self._under_way += 1
+            self._calls.start(self._travel())
 
     async def _travel(self) -> None:
         together: list[Order] = []

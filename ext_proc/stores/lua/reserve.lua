@@ -1,20 +1,20 @@
 -- Admit a call to all its accounts or to none. Of each account KEYS has the windows and the places of calls at
--- the same time. ARGV[1] is the call's name, ARGV[2] how long a place lasts unless it is renewed (us); then of
+-- the same time. The words are the call's name, how long a place lasts unless it is renewed (us); then of
 -- each account: requests, their limit, tokens, their limit, whether it takes a place (1), the limit of places,
 -- and requests and tokens that were admitted while nobody could be asked. A limit below 0 is none.
 -- Returns the time, whether the call is admitted (1), and of each account: requests used, when they are none
 -- again, when these fit; the same of tokens; places taken.
-local name, lease = ARGV[1], tonumber(ARGV[2])
+local name, lease = words[1], tonumber(words[2])
 local accounts, admitted = {}, 1
 for i = 1, #KEYS / 2 do
   local at = 2 + (i - 1) * 8
   local one = {key = KEYS[2 * i - 1], places = KEYS[2 * i], amounts = {}, limits = {}, fits = {}, held = 0}
   one.windows, one.used, one.changed = load(one.key)
-  one.takes = tonumber(ARGV[at + 5]) == 1 and tonumber(ARGV[at + 6]) >= 0
+  one.takes = tonumber(words[at + 5]) == 1 and tonumber(words[at + 6]) >= 0
   for rate = 1, 2 do
-    one.amounts[rate] = tonumber(ARGV[at + 2 * rate - 1])
-    one.limits[rate] = tonumber(ARGV[at + 2 * rate])
-    local owed = tonumber(ARGV[at + 6 + rate])
+    one.amounts[rate] = tonumber(words[at + 2 * rate - 1])
+    one.limits[rate] = tonumber(words[at + 2 * rate])
+    local owed = tonumber(words[at + 6 + rate])
     if owed > 0 then
       add(one.windows[rate], owed)
       one.used[rate] = one.used[rate] + owed
@@ -28,7 +28,7 @@ for i = 1, #KEYS / 2 do
   if one.takes then
     redis.call('ZREMRANGEBYSCORE', one.places, '-inf', now)
     one.held = redis.call('ZCARD', one.places)
-    if one.held >= tonumber(ARGV[at + 6]) then
+    if one.held >= tonumber(words[at + 6]) then
       admitted = 0
     end
   end
@@ -59,4 +59,7 @@ for _, one in ipairs(accounts) do
   end
   told[#told + 1] = one.held
 end
-return told
+for i, number in ipairs(told) do
+  told[i] = string.format('%.0f', number)
+end
+return table.concat(told, ' ')

@@ -1,10 +1,10 @@
 -- Correct what a call was admitted with. Of each account KEYS has the windows and the places of calls at the
--- same time. ARGV[1] is when it was admitted, ARGV[2] its name if its places are free again, else empty; then
+-- same time. The words are when it was admitted, its name if its places are free again, else a hyphen; then
 -- of each account: requests and tokens to give back, and tokens to add.
-local at = tonumber(ARGV[1])
+local at = tonumber(words[1])
 for i = 1, #KEYS / 2 do
-  local back = {tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1])}
-  local more = tonumber(ARGV[3 * i + 2])
+  local back = {tonumber(words[3 * i]), tonumber(words[3 * i + 1])}
+  local more = tonumber(words[3 * i + 2])
   if back[1] > 0 or back[2] > 0 or more > 0 then
     local windows = load(KEYS[2 * i - 1])
     for rate = 1, 2 do
@@ -17,8 +17,8 @@ for i = 1, #KEYS / 2 do
     end
     save(KEYS[2 * i - 1], windows)
   end
-  if ARGV[2] ~= '' then
-    redis.call('ZREM', KEYS[2 * i], ARGV[2])
+  if words[2] ~= '-' then
+    redis.call('ZREM', KEYS[2 * i], words[2])
   end
 end
-return now
+return ''

@@ -1,6 +1,12 @@
 -- What the scripts of limits begin with: the sums of ext_proc/limits/window.py, on the server's time in whole
 -- microseconds. A window is a flat list: begun, newest, amount of each slice. An account's two windows, of
 -- requests and of tokens, are one value, which lasts a little longer than it counts.
+-- ARGV[1] holds all arguments, and what is returned all numbers, as words with spaces between: for a client one
+-- text is quicker to write and to read than dozens.
+local words = {}
+for word in string.gmatch(ARGV[1], '%S+') do
+  words[#words + 1] = word
+end
 local SPAN, SLICE, KEEP_MS = 60000000, 1000000, 62000
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
