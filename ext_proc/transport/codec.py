@@ -155,7 +155,9 @@ def with_headers(reply: bytes, pairs: Pairs) -> bytes:
 def _headers_set(pairs: Pairs) -> bytes:
     mutation = HeaderMutation(set_headers=_options(pairs))
     return _serialise(
-        ProcessingResponse(response_headers=HeadersResponse(response=CommonResponse(header_mutation=mutation)))
+        ProcessingResponse(
+            response_headers=HeadersResponse(response=CommonResponse(header_mutation=mutation))
+        )
     )
 
 
