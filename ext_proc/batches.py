@@ -5,6 +5,9 @@ few others of its queue are waiting goes up by itself at once. While more are, i
 up when they are enough for a call, when the first of them has waited as long as it may, or when nothing of
 the queue is out any more (group commit).
 
+A call that fails sends its members up by themselves. Of a request that is larger than a call may be, only
+what was in that call is asked again, without company, and when that fails, too, the failure is its answer.
+
 Invariants: an input is in one call at a time; a waiter is woken exactly once, with a share for each of its
 inputs or with none at all, and then goes alone; a call that nobody waits for is ended.
 """
@@ -15,7 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ext_proc.adaptation import Adaptation
 from ext_proc.exchange import Exchange
@@ -32,6 +35,19 @@ class Terms:
     max_wait_s: float
 
 
+CALLS_AT_ONCE: Final = 16
+"""How many calls of one queue are out at the same time. What comes beyond waits for the end of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a provider said of a call that failed."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[str, str], ...]
+
+
 @dataclass(slots=True, eq=False)
 class Member:
     """A request whose inputs are in batches, and what has come of them."""
@@ -43,6 +59,9 @@ class Member:
     missing: int
     backend: str = ""
     size: int = 0
+    # Why it has no answer, when it cannot go by itself either: None where nobody said why.
+    failure: Failure | None = None
+    failed: bool = False
 
     @property
     def waits(self) -> bool:
@@ -60,6 +79,11 @@ class Member:
         """Send the request up by itself."""
         if not self.done.done():
             self.done.set_result(None)
+
+    def fail(self, failure: Failure | None) -> None:
+        """Give it the failure of one of its calls."""
+        self.failed, self.failure = True, failure
+        self.alone()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +105,7 @@ class Batch:
 
     queue: BatchQueue
     queued: list[QueuedInput]
+    failure: Failure | None = None
 
     @property
     def codec(self) -> Codec:
@@ -109,7 +134,11 @@ class BatchQueue:
     waiting: deque[QueuedInput] = field(default_factory=deque)
     tokens: int = 0  # of those that wait
     requests: int = 0  # on their way or waiting
-    calls: int = 0  # out
+    calls: int = 0  # out, those of single requests too
+    batches: int = 0  # out
+    # Inputs of one request that are asked again without company.
+    again: deque[list[QueuedInput]] = field(default_factory=deque)
+    due: bool = False  # those that wait have waited long enough
     timer: asyncio.TimerHandle | None = None
 
 
@@ -171,7 +200,7 @@ class Batches:
             await done
         finally:
             queue.requests -= 1
-            if done.cancelled():
+            if member.missing:
                 self._gone(queue, member)
             self._forget(queue)
         return member
@@ -184,41 +213,47 @@ class Batches:
         await asyncio.gather(*calls, return_exceptions=True)
 
     def _send_what_is_ready(self, queue: BatchQueue) -> None:
+        while queue.again and queue.batches < CALLS_AT_ONCE:
+            self._start(Batch(queue, queue.again.popleft()))
         size = queue.adaptation.size if queue.adaptation is not None else queue.terms.max_inputs
-        while len(queue.waiting) >= size or queue.tokens >= queue.terms.max_tokens:
-            self._dispatch(queue, size)
-        if queue.waiting and queue.calls == 0 and queue.terms.send_below > 1:
-            self._send_all(queue)
-        elif queue.waiting and queue.timer is None:
+        while queue.batches < CALLS_AT_ONCE and self._is_ready(queue, size):
+            self._start(Batch(queue, self._taken(queue, size)))
+        if not queue.waiting:
+            queue.due = False
+            self._stop_timer(queue)
+        elif queue.timer is None and not queue.due:
             wait_s = queue.terms.max_wait_s
             if queue.adaptation is not None:
                 wait_s = queue.adaptation.window_s(self._clock())
-            loop = asyncio.get_running_loop()
-            queue.timer = loop.call_later(wait_s, self._waited, queue)
-        elif not queue.waiting:
-            self._stop_timer(queue)
+            queue.timer = asyncio.get_running_loop().call_later(wait_s, self._waited, queue)
+
+    def _is_ready(self, queue: BatchQueue, size: int) -> bool:
+        """Whether a call can be made of those that wait."""
+        if not queue.waiting:
+            return False
+        idle = queue.calls == 0 and queue.terms.send_below > 1
+        return len(queue.waiting) >= size or queue.tokens >= queue.terms.max_tokens or queue.due or idle
 
     def _waited(self, queue: BatchQueue) -> None:
         queue.timer = None
-        self._send_all(queue)
+        queue.due = True
+        self._send_what_is_ready(queue)
 
-    def _send_all(self, queue: BatchQueue) -> None:
-        while queue.waiting:
-            self._dispatch(queue, queue.terms.max_inputs)
-        self._stop_timer(queue)
-
-    def _dispatch(self, queue: BatchQueue, size: int) -> None:
-        """Send the first `size` inputs, or as many as the token bound allows; one goes in any case."""
-        queued: list[QueuedInput] = []
+    def _taken(self, queue: BatchQueue, size: int) -> list[QueuedInput]:
+        """Take the first `size` inputs, or as many as the token bound allows; one in any case."""
+        taken: list[QueuedInput] = []
         tokens = 0
-        while queue.waiting and len(queued) < size:
+        while queue.waiting and len(taken) < size:
             tokens += queue.waiting[0].input.tokens
-            if queued and tokens > queue.terms.max_tokens:
+            if taken and tokens > queue.terms.max_tokens:
                 break
             queue.tokens -= queue.waiting[0].input.tokens
-            queued.append(queue.waiting.popleft())
-        batch = Batch(queue, queued)
-        queue.calls += 1
+            taken.append(queue.waiting.popleft())
+        return taken
+
+    def _start(self, batch: Batch) -> None:
+        batch.queue.calls += 1
+        batch.queue.batches += 1
         task = asyncio.get_running_loop().create_task(self._run(batch), name="batch")
         self._calls[task] = batch
         task.add_done_callback(self._ended)
@@ -232,14 +267,24 @@ class Batches:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         batch = self._calls.pop(task)
-        for member in batch.members:
-            if any(member.shares[entry.number] is None for entry in batch.queued if entry.member is member):
+        queue, members = batch.queue, batch.members
+        queue.batches -= 1
+        for member in members:
+            lost = [one for one in batch.queued if one.member is member and member.shares[one.number] is None]
+            if not lost or not member.waits:
+                continue
+            if len(member.shares) <= queue.terms.max_inputs:
                 member.alone()
-        self._call_ended(batch.queue)
+            elif len(members) > 1:
+                # By itself the request would be more than a call may hold.
+                queue.again.append(lost)
+            else:
+                member.fail(batch.failure)
+        self._call_ended(queue)
 
     def _call_ended(self, queue: BatchQueue) -> None:
         queue.calls -= 1
-        if queue.waiting:
+        if queue.waiting or queue.again:
             self._send_what_is_ready(queue)
         self._forget(queue)
 
@@ -248,12 +293,13 @@ class Batches:
         if any(entry.member is member for entry in queue.waiting):
             queue.waiting = deque(entry for entry in queue.waiting if entry.member is not member)
             queue.tokens = sum(entry.input.tokens for entry in queue.waiting)
+        queue.again = deque(some for some in queue.again if some[0].member is not member)
         for task, batch in list(self._calls.items()):
             if batch.queue is queue and not batch.wanted:
                 task.cancel()
 
     def _forget(self, queue: BatchQueue) -> None:
-        if queue.requests or queue.calls or queue.waiting:
+        if queue.requests or queue.calls or queue.waiting or queue.again:
             return
         self._stop_timer(queue)
         if self._queues.get(queue.key) is queue:

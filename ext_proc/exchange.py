@@ -42,6 +42,7 @@ class Reason(StrEnum):
     """Why something was decided: `x-outrigger-error` of our own answers, and a metric label. A closed set."""
 
     BAD_REQUEST = "bad-request"
+    BATCH_FAILED = "batch-failed"
     CLAMPED = "clamped"
     CONSUMER_REQUIRED = "consumer-required"
     DEGRADED = "degraded"

@@ -7,6 +7,7 @@ Envoy sends the members on as they came.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -15,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.adaptation import Adaptation
 from ext_proc.answer_forms import JSON, is_readable
-from ext_proc.batches import Batch, Batches, Member, Terms, shares_of
+from ext_proc.batches import Batch, Batches, Failure, Member, Terms, shares_of
 from ext_proc.continuation import Caller, CallFailed, Reply, whole_body
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
@@ -23,10 +24,12 @@ from ext_proc.contract.policies import BatchPolicy
 from ext_proc.contract.routes import CallShape
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead, describe, stamps
 from ext_proc.openai.batching.inputs import Codec, Mismatch, Parts
+from ext_proc.openai.errors import ErrorType
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import Request, encode
 from ext_proc.openai.responses import parse_completion
 from ext_proc.pipeline import PassingStage
+from ext_proc.refusals import refuse
 
 MAX_TOKENS: Final = 200_000
 """What one call may hold where the Backend says nothing: below the bound of OpenAI's embeddings."""
@@ -35,8 +38,45 @@ REMEMBERED: Final = 1024
 """How many Models' sizes and windows are learned at the same time."""
 LARGE_BYTES: Final = 256 * 1024
 """A larger request gains nothing by company."""
-# Whoever sends these differently is not asking the same provider for the same thing.
-_ASKED_BY: Final = ("openai-organization", "openai-project", "openai-beta", "cookie")
+CALLS_AT_ONCE: Final = 64
+"""How many calls of all queues are out at the same time."""
+# What a caller may say differently and still ask the same provider for the same thing. Any other header, such
+# as a key by another name, an account, or a name for this very call, keeps callers apart.
+_HARMLESS: Final = frozenset(
+    (
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "b3",
+        "baggage",
+        "connection",
+        "content-length",
+        "content-type",
+        "date",
+        "forwarded",
+        "host",
+        "origin",
+        "priority",
+        "referer",
+        "te",
+        "traceparent",
+        "tracestate",
+        "transfer-encoding",
+        "user-agent",
+        "via",
+        "x-request-id",
+    )
+)
+_HARMLESS_BEGINNINGS: Final = (
+    ":",
+    "sec-",
+    "x-b3-",
+    "x-envoy-",
+    "x-forwarded-",
+    "x-outrigger-",
+    "x-stainless-",
+)
+_TOLD_OF_FAILURES: Final = ("content-type", "retry-after", "retry-after-ms", "x-should-retry")
 
 
 class BatchStage(PassingStage):
@@ -52,7 +92,7 @@ class BatchStage(PassingStage):
     """
 
     name = "batch"
-    reasons = frozenset((Reason.SERVED_FROM_BATCH,))
+    reasons = frozenset((Reason.BATCH_FAILED, Reason.SERVED_FROM_BATCH))
 
     def __init__(
         self,
@@ -69,6 +109,7 @@ class BatchStage(PassingStage):
         self._caller = caller
         self._keep = tuple(keep)
         self._log = log
+        self._turns = asyncio.Semaphore(CALLS_AT_ONCE)
         self._batches = Batches(self._send, clock)
         self._adaptations: dict[tuple[object, ...], Adaptation] = {}
 
@@ -119,7 +160,7 @@ class BatchStage(PassingStage):
     def _answer(self, exchange: Exchange, member: Member, codec: Codec) -> Answer | None:
         shares = member.done.result()
         if shares is None:
-            return None
+            return _failed(member) if member.failed else None
         body = codec.compose(shares)
         if exchange.cache_key is not None or exchange.flight or exchange.metered is not None:
             completion = parse_completion(exchange.parsed.operation, body)
@@ -128,10 +169,11 @@ class BatchStage(PassingStage):
                 keep(exchange, Answered(head, body, completion))
         batched = ((names.BATCH, str(member.size)),) if member.size > 1 else ()
         told = ((names.BACKEND, member.backend),) if member.backend else ()
-        tokens = (
-            (telemetry.INPUT_TOKENS, float(sum(share.prompt_tokens for share in shares))),
-            (telemetry.OUTPUT_TOKENS, float(sum(share.completion_tokens for share in shares))),
-        )
+        told_tokens = [share.tokens for share in shares if share.tokens is not None]
+        tokens: tuple[tuple[str, float], ...] = ()
+        if len(told_tokens) == len(shares):
+            numbers = (float(sum(column)) for column in zip(*told_tokens, strict=True))
+            tokens = tuple(zip((telemetry.INPUT_TOKENS, telemetry.OUTPUT_TOKENS), numbers, strict=True))
         return Answer(
             200,
             body,
@@ -160,8 +202,12 @@ class BatchStage(PassingStage):
             decision = await self._decide(asking)
             if not isinstance(decision, Forward):
                 raise CallFailed("it has nowhere to go")
-            async with self._caller.call(leader.head, decision, b"") as reply:
-                body = await _body(reply)
+            async with self._turns, self._caller.call(leader.head, decision, b"") as reply:
+                body = await whole_body(reply)
+                if not is_readable(reply.status, reply.headers):
+                    if reply.headers.get("content-encoding", "identity") == "identity":
+                        batch.failure = Failure(reply.status, body, _told(reply))
+                    raise CallFailed(f"the answer is none to share (status {reply.status})")
                 for member in batch.members:
                     member.backend = reply.headers.get(names.BACKEND, "")
                     member.size = max(member.size, len(inputs))
@@ -174,11 +220,22 @@ class BatchStage(PassingStage):
         return False
 
 
-async def _body(reply: Reply) -> bytes:
-    """Read a whole answer. Raises CallFailed."""
-    if not is_readable(reply.status, reply.headers):
-        raise CallFailed(f"the answer is none to share (status {reply.status})")
-    return await whole_body(reply)
+def _told(reply: Reply) -> tuple[tuple[str, str], ...]:
+    return tuple((name, reply.headers[name]) for name in _TOLD_OF_FAILURES if name in reply.headers)
+
+
+def _failed(member: Member) -> Answer:
+    """Return the answer to a request of which one call failed for good."""
+    failure = member.failure
+    if failure is None or failure.status == 200:
+        return refuse(
+            502,
+            Reason.BATCH_FAILED,
+            "The provider did not answer one of the calls that this request's inputs were sent in.",
+            kind=ErrorType.SERVER,
+            code="batch_failed",
+        )
+    return Answer(failure.status, failure.body, Reason.SERVED_FROM_BATCH, failure.headers)
 
 
 def _terms(exchange: Exchange, policy: BatchPolicy) -> Terms:
@@ -195,6 +252,10 @@ def _terms(exchange: Exchange, policy: BatchPolicy) -> Terms:
     return Terms(policy.send_below, max(max_inputs, 1), max_tokens, wait_ms / 1000)
 
 
+def _is_harmless(name: str) -> bool:
+    return name in _HARMLESS or name.startswith(_HARMLESS_BEGINNINGS)
+
+
 def _key(exchange: Exchange, parts: Parts, terms: Terms) -> Hashable:
     """Return what requests that travel together have in common."""
     policy, backend, model, version = (
@@ -204,7 +265,8 @@ def _key(exchange: Exchange, parts: Parts, terms: Terms) -> Hashable:
         exchange.version,
     )
     headers = exchange.head.headers
-    own_key = () if exchange.consumer is not None else names.CREDENTIALS
+    # A Consumer's key is for us.
+    left_out = names.CREDENTIALS if exchange.consumer is not None else ()
     rest = {name: value for name, value in parts.rest.items() if name != "model"}
     return (
         (policy.mode, policy.adaptive, policy.slo_ms, terms),
@@ -216,6 +278,9 @@ def _key(exchange: Exchange, parts: Parts, terms: Terms) -> Hashable:
         exchange.head.query,
         # What one caller's question does to another's answer nobody can rule out.
         exchange.tenant if policy.mode == PACKED else "",
-        tuple(headers.get(name) for name in (*own_key, *_ASKED_BY)),
+        tuple(
+            sorted(pair for pair in headers.items() if pair[0] not in left_out and not _is_harmless(pair[0]))
+        ),
+        parts.kind,
         encode(rest, sort_keys=True),
     )

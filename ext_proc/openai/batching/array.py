@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ext_proc.openai.batching.inputs import Input, Parts, Share
 from ext_proc.openai.batching.native import by_index, composed, read_answer
-from ext_proc.openai.batching.shares import shared_out
+from ext_proc.openai.batching.shares import tokens_shared_out
 from ext_proc.openai.requests import Request, encode
 from ext_proc.openai.usage import estimate_tokens, parse_usage
 
@@ -44,11 +44,10 @@ class Array:
         entries = by_index(document.pop(ENTRIES, None), len(inputs))
         usage = parse_usage(document)
         document.pop("usage", None)
-        prompt = shared_out(usage.prompt_tokens if usage else 0, [one.tokens for one in inputs])
-        completion = shared_out(usage.completion_tokens if usage else 0, [_said(entry) for entry in entries])
+        shared = tokens_shared_out(usage, [one.tokens for one in inputs], [_said(entry) for entry in entries])
         return [
-            Share(document, ({**entry, "index": 0},), *tokens)
-            for entry, *tokens in zip(entries, prompt, completion, strict=True)
+            Share(document, ({**entry, "index": 0},), tokens)
+            for entry, tokens in zip(entries, shared, strict=True)
         ]
 
     def compose(self, shares: Sequence[Share]) -> bytes:

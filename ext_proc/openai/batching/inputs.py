@@ -21,25 +21,27 @@ class Input:
 class Parts:
     """A request taken apart. Only requests whose `rest` is equal travel together; it is not to be changed.
 
-    `answers` is how many entries of the answer belong to each input.
+    `answers` is how many entries of the answer belong to each input; inputs of another `kind` cannot be in
+    one list with these.
     """
 
     inputs: tuple[Input, ...]
     rest: Mapping[str, Any]
     answers: int = 1
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """What one input got: its entries, indexed from 0, and its part of the usage.
 
-    `top` is the answer without its entries and usage.
+    `top` is the answer without its entries and usage; `tokens` are those of prompt and completion, None when
+    the provider told none.
     """
 
     top: Mapping[str, Any]
     entries: tuple[dict[str, Any], ...]
-    prompt_tokens: int
-    completion_tokens: int
+    tokens: tuple[int, int] | None
 
 
 class Mismatch(Exception):

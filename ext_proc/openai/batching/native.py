@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from ext_proc.openai.batching.inputs import Input, Mismatch, Parts, Share
-from ext_proc.openai.batching.shares import shared_out
+from ext_proc.openai.batching.shares import tokens_shared_out
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import Request, encode
 from ext_proc.openai.usage import estimate_tokens, parse_usage
@@ -39,7 +39,8 @@ class Native:
         if choices.__class__ is not int or not 1 <= choices <= MAX_CHOICES:
             return None
         rest = {name: value for name, value in document.items() if name != self._field}
-        return Parts(inputs, rest, choices)
+        kind = "texts" if isinstance(inputs[0].value, str) else "tokens"
+        return Parts(inputs, rest, choices, kind)
 
     def put_together(self, parts: Parts, inputs: Sequence[Input]) -> dict[str, Any]:
         """See `Codec`."""
@@ -56,11 +57,10 @@ class Native:
         groups = [
             entries[place * parts.answers : (place + 1) * parts.answers] for place in range(len(inputs))
         ]
-        prompt = shared_out(usage.prompt_tokens if usage else 0, [one.tokens for one in inputs])
-        completion = shared_out(usage.completion_tokens if usage else 0, [_said(group) for group in groups])
+        shared = tokens_shared_out(usage, [one.tokens for one in inputs], [_said(group) for group in groups])
         return [
-            Share(document, tuple({**entry, "index": at} for at, entry in enumerate(group)), *tokens)
-            for group, *tokens in zip(groups, prompt, completion, strict=True)
+            Share(document, tuple({**entry, "index": at} for at, entry in enumerate(group)), tokens)
+            for group, tokens in zip(groups, shared, strict=True)
         ]
 
     def compose(self, shares: Sequence[Share]) -> bytes:
@@ -105,12 +105,15 @@ def composed(name: str, shares: Sequence[Share]) -> bytes:
     entries: list[dict[str, Any]] = []
     for share in shares:
         entries += [{**entry, "index": len(entries) + at} for at, entry in enumerate(share.entries)]
-    prompt = sum(share.prompt_tokens for share in shares)
-    completion = sum(share.completion_tokens for share in shares)
-    usage = {"prompt_tokens": prompt, "total_tokens": prompt + completion}
-    if name == "choices":
-        usage["completion_tokens"] = completion
-    return encode({**shares[0].top, name: entries, "usage": usage})
+    document = {**shares[0].top, name: entries}
+    tokens = [share.tokens for share in shares if share.tokens is not None]
+    # What the provider did not tell is not made up.
+    if len(tokens) == len(shares):
+        prompt, completion = (sum(numbers) for numbers in zip(*tokens, strict=True))
+        document["usage"] = {"prompt_tokens": prompt, "total_tokens": prompt + completion}
+        if name == "choices":
+            document["usage"]["completion_tokens"] = completion
+    return encode(document)
 
 
 def _inputs(value: object) -> tuple[Input, ...] | None:

@@ -14,7 +14,7 @@ import orjson
 
 from ext_proc.openai.batching.inputs import Input, Mismatch, Parts, Share
 from ext_proc.openai.batching.native import composed, read_answer
-from ext_proc.openai.batching.shares import shared_out
+from ext_proc.openai.batching.shares import tokens_shared_out
 from ext_proc.openai.completions import last_user_text
 from ext_proc.openai.requests import Request
 from ext_proc.openai.usage import estimate_tokens, parse_usage
@@ -122,12 +122,11 @@ class Packed:
         answers = _answers(choice["message"].get("content"), ids)
         usage = parse_usage(document)
         document.pop("usage", None)
-        prompt = shared_out(usage.prompt_tokens if usage else 0, [one.tokens for one in inputs])
         said = [len(answer or "") for answer in answers]
-        completion = shared_out(usage.completion_tokens if usage else 0, said)
+        shared = tokens_shared_out(usage, [one.tokens for one in inputs], said)
         return [
-            None if answer is None else Share(document, (_entry(choice, answer),), *tokens)
-            for answer, *tokens in zip(answers, prompt, completion, strict=True)
+            None if answer is None else Share(document, (_entry(choice, answer),), tokens)
+            for answer, tokens in zip(answers, shared, strict=True)
         ]
 
     def compose(self, shares: Sequence[Share]) -> bytes:

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext_proc.openai.usage import Usage
+
+
+def tokens_shared_out(
+    usage: Usage | None, asked: Sequence[int], said: Sequence[int]
+) -> Sequence[tuple[int, int] | None]:
+    """Return the tokens of prompt and completion for each input; None for all without `usage`.
+
+    `asked` and `said` weigh them: how long each input and each answer is.
+    """
+    if usage is None:
+        return [None] * len(asked)
+    prompt, completion = shared_out(usage.prompt_tokens, asked), shared_out(usage.completion_tokens, said)
+    return list(zip(prompt, completion, strict=True))
+
 
 def shared_out(total: int, weights: Sequence[int]) -> list[int]:
     """Return parts of `total` in proportion to `weights`, which add up to it exactly (largest remainders).

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ext_proc.adaptation import Adaptation
-from ext_proc.batches import Batch, Batches, BatchQueue, Member, Terms, shares_of
+from ext_proc.batches import CALLS_AT_ONCE, Batch, Batches, BatchQueue, Failure, Member, Terms, shares_of
 from ext_proc.openai.batching.inputs import Input, Parts, Share
 from ext_proc.openai.batching.native import Native
 from ext_proc.openai.paths import Operation
@@ -20,6 +20,7 @@ from tests.unit.ext_proc.test_flights import settled
 
 CODEC = Native(Operation.EMBEDDINGS)
 WINDOW_S = 0.03
+REFUSED = Failure(400, b"no", ())
 
 
 def parts(*texts: str, tokens: int = 1) -> Parts:
@@ -34,25 +35,29 @@ class Provider:
         self.asked: list[list[str]] = []
         self.gate = asyncio.Event()
         self.poison: set[str] = set()
-        self.ended = 0
+        self.ended = self.out = self.most_out = 0
         if open:
             self.gate.set()
         self.batches = Batches(self.send, asyncio.get_running_loop().time)
 
     async def send(self, batch: Batch) -> bool:
         """Give each input its own text; a batch with poison in it gives nothing."""
+        self.out += 1
+        self.most_out = max(self.most_out, self.out)
         texts = [entry.input.value for entry in batch.queued]
         self.asked.append(texts)
         try:
             await self.gate.wait()
             await asyncio.sleep(0)
             if self.poison.isdisjoint(texts):
-                shares = [Share({}, ({"said": text},), 0, 0) for text in texts]
+                shares = [Share({}, ({"said": text},), None) for text in texts]
                 shares_of(batch.queued, shares)
                 return True
+            batch.failure = REFUSED
             return False
         finally:
             self.ended += 1
+            self.out -= 1
 
     def queue(self, key: bytes = b"k", **terms: Any) -> BatchQueue:
         """Return the queue, which sends at most 3 inputs and goes at once below 1 waiting."""
@@ -123,6 +128,30 @@ async def test_one_request_of_ten_thousand_inputs_holds_nobody_up() -> None:
     async with asyncio.timeout(5):
         assert said(await provider.ask(queue, *texts)) == texts
     assert len(provider.asked) == 500
+    assert provider.most_out == CALLS_AT_ONCE
+
+
+async def test_a_long_request_asks_again_only_for_what_failed() -> None:
+    """Without company, within the bound; a neighbour in the failing call goes alone."""
+    provider = Provider()
+    provider.poison = {"z"}
+    queue = provider.queue()
+    large, small = provider.ask(queue, *"abcdefg"), provider.ask(queue, "z")
+    assert said(await large) == list("abcdefg")
+    assert said(await small) is None
+    assert provider.asked == [["a", "b", "c"], ["d", "e", "f"], ["g", "z"], ["g"]]
+
+
+async def test_a_long_request_that_fails_twice_is_told_why() -> None:
+    """It is not sent as one call, which nobody allows; what nobody waits for any more is ended."""
+    provider = Provider()
+    provider.poison = {"d"}
+    queue = provider.queue()
+    member = await provider.ask(queue, *"abcdefg")
+    assert (said(member), member.failed, member.failure) == (None, True, REFUSED)
+    assert max(map(len, provider.asked)) <= 3
+    await settled()
+    assert (len(provider.batches), provider.out) == (0, 0)
 
 
 async def test_tokens_bound_a_call() -> None:

@@ -146,6 +146,10 @@ async def test_with_few_waiting_a_request_goes_as_it_is() -> None:
         pytest.param(
             {"document": {"input": "b"}, "headers": {"openai-organization": "o"}}, id="organisation"
         ),
+        pytest.param({"document": {"input": "b"}, "headers": {"x-api-key": "k"}}, id="key by another name"),
+        pytest.param({"document": {"input": "b"}, "headers": {"idempotency-key": "k"}}, id="its own call"),
+        pytest.param({"document": {"input": "b"}, "headers": {"x-future": "k"}}, id="unknown header"),
+        pytest.param({"document": {"input": [1, 2]}}, id="token numbers"),
         pytest.param(
             {"document": {"input": "b"}, "backend": Backend("b", "http://elsewhere/v1")}, id="address"
         ),
@@ -156,6 +160,14 @@ async def test_requests_that_differ_do_not_mix(other: dict[str, Any]) -> None:
     mesh = Mesh()
     await asyncio.gather(mesh.ask(mesh.open({"input": "a"})), mesh.ask(mesh.open(**other)))
     assert sorted(len(document["input"]) for document in mesh.provider.asked) == [1, 1]
+
+
+async def test_what_says_nothing_of_the_question_keeps_nobody_apart() -> None:
+    """User agents, traces, the SDK's own headers."""
+    mesh = Mesh()
+    headers = ({"user-agent": "a", "x-stainless-lang": "python"}, {"user-agent": "b", "traceparent": "00-1"})
+    await asyncio.gather(*(mesh.ask(mesh.open({"input": "a"}, one)) for one in headers))
+    assert len(mesh.provider.asked) == 1
 
 
 async def test_what_a_batch_answers_is_kept_in_each_ones_name() -> None:

@@ -143,3 +143,17 @@ def test_completions_with_several_choices() -> None:
 def test_completions_that_go_alone(more: dict[str, Any]) -> None:
     """Where choices could not be told apart."""
     assert parts_of(COMPLETIONS, Operation.COMPLETIONS, {"prompt": "a", **more}) is None
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": -1}, {"prompt_tokens": "9"}])
+def test_usage_that_was_not_told_is_not_made_up(usage: object) -> None:
+    """Neither for the caller nor for a limit."""
+    answer = {**vectors(["a", "b"]), "usage": usage}
+    shares = whole(dealt(EMBEDDINGS, [embed("a"), embed("b")], answer))
+    assert [share.tokens for share in shares] == [None, None]
+    assert "usage" not in orjson.loads(EMBEDDINGS.compose(shares))
+
+
+def test_texts_and_token_numbers_are_of_two_kinds() -> None:
+    """No list holds both."""
+    assert embed("a").kind == embed("a", "b").kind != embed([1, 2]).kind == embed([[1], [2]]).kind

@@ -62,8 +62,8 @@ def test_each_question_gets_its_own_answer() -> None:
     """By id, whatever the order; all of the usage is somebody's."""
     shares = answered(["a", "b", "c"], echo)
     assert [text_of(share) for share in shares] == ["re a", "re b", "re c"]
-    assert sum(share.prompt_tokens for share in shares if share) == 10
-    assert sum(share.completion_tokens for share in shares if share) == 7
+    assert sum(share.tokens[0] for share in shares if share and share.tokens) == 10
+    assert sum(share.tokens[1] for share in shares if share and share.tokens) == 7
 
 
 @pytest.mark.parametrize(

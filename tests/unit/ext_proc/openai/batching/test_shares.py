@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.openai.batching.shares import shared_out
+from ext_proc.openai.batching.shares import shared_out, tokens_shared_out
+from ext_proc.openai.usage import Usage
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,9 @@ def test_nothing_is_lost(total: int, weights: list[int]) -> None:
         assert all(
             abs(part * whole - total * weight) < whole for part, weight in zip(parts, weights, strict=True)
         )
+
+
+def test_tokens_of_prompt_and_completion() -> None:
+    """Each by its own weights; of a usage that nobody told, nobody has a part."""
+    assert tokens_shared_out(Usage(4, 6), [1, 3], [2, 1]) == [(1, 4), (3, 2)]
+    assert tokens_shared_out(None, [1, 3], [2, 1]) == [None, None]
