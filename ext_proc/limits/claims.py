@@ -93,7 +93,8 @@ class Metered:
     """What a call that has accounts holds of them.
 
     `counted` was admitted before anybody knew whether the call goes up (`count_cached`), `reserved` when it
-    was about to. `told` are the response headers that say how its accounts stand.
+    was about to. `told` are the response headers that say how its accounts stand; `refused` is the status,
+    the headers and the body that it was refused with, for those who wait for its answer.
     """
 
     accounts: tuple[Account, ...]
@@ -101,6 +102,7 @@ class Metered:
     counted: Reservation | None = None
     reserved: Reservation | None = None
     estimate: Estimate = NOTHING
+    refused: tuple[int, tuple[tuple[str, str], ...], bytes] | None = None
 
 
 class Unavailable(Exception):

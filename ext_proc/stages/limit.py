@@ -158,6 +158,7 @@ class Limit(PassingStage):
         if isinstance(decided, Answer):
             if metered.counted is not None:
                 self._book.refund(metered.counted)
+            metered.refused = (decided.status, decided.headers, decided.body)
             return decided
         metered.reserved = decided
         return None

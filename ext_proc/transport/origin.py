@@ -189,7 +189,8 @@ class _Conversation:
     async def _alone(self, leader: Exchange, follower: Follower) -> None:
         """Make the follower's own call: the question is the leader's, who asks is not."""
         if leader.forwarded is None:
-            raise CallFailed("the question was never sent")
+            await self._refused(leader)
+            return
         forward = replace(leader.forwarded, remove=follower.remove)
         async with self._caller.call(follower.head, forward, leader.body) as reply:
             headers = [(name, value) for name, value in reply.raw if name.lower() not in _HOP_HEADERS]
@@ -201,6 +202,15 @@ class _Conversation:
                 await self._send(part if visible is None else visible)
             if recorder is not None:
                 await self._send(recorder.feed(b"", end=True) or b"")
+        await self._end()
+
+    async def _refused(self, leader: Exchange) -> None:
+        """Give the follower what its leader was refused with."""
+        if leader.metered is None or leader.metered.refused is None:
+            raise CallFailed("the question was never sent")
+        status, headers, body = leader.metered.refused
+        self._begin(status, [(name.encode(), value.encode()) for name, value in headers])
+        await self._send(body)
         await self._end()
 
     def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from ext_proc.continuation import CallFailed
 from ext_proc.exchange import Forward
 from ext_proc.flights import Flight, Flights, Follower, LiveStream
+from ext_proc.limits.claims import Metered
 from ext_proc.openai.paths import Operation
 from ext_proc.transport.origin import OriginServer
 from tests.unit.ext_proc.exchanges import exchange, head
@@ -247,3 +248,18 @@ async def test_stopping_ends_everything_in_silence() -> None:
         assert errors == []
         assert held.followers == 0
         assert not origin.socket.exists()
+
+
+async def test_the_followers_of_a_leader_that_was_refused_are_refused_alike() -> None:
+    """A limit may have been reached while they came; nobody is left without an answer."""
+    async with serving() as origin:
+        leader = origin.flight.leader
+        leader.forwarded = None
+        leader.metered = Metered((), refused=(429, (("retry-after", "7"),), b'{"error": {}}'))
+        following = asyncio.create_task(origin.followed())
+        async with asyncio.timeout(2):
+            while not origin.flight.followers:  # noqa: ASYNC110 - nobody tells a test
+                await asyncio.sleep(0.005)
+        origin.flights.release(origin.flight)
+        answer = await following
+    assert (answer.status_code, answer.headers["retry-after"], answer.content) == (429, "7", b'{"error": {}}')

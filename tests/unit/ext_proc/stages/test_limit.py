@@ -193,6 +193,8 @@ async def test_a_refusal_says_what_to_do() -> None:
     refused, answer = await calls.begin()
     assert answer is not None
     assert (answer.status, answer.reason) == (429, Reason.RATE_LIMIT)
+    assert refused.metered is not None
+    assert refused.metered.refused == (429, answer.headers, answer.body)
     told = dict(answer.headers)
     assert told["retry-after"] == "60"
     assert told["x-outrigger-error"] == "rate-limit"
