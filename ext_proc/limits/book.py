@@ -142,18 +142,20 @@ class MemoryBook:
 
 def _fits(claim: Claim, standing: Standing, share: float) -> bool:
     limits = claim.account.limits
-    limit = limits.requests_per_minute
-    if limit is not None and claim.requests:
-        limit = shared_limit(limit, share)
-        if standing.requests.used + min(claim.requests, limit) > limit:
-            return False
-    limit = limits.tokens_per_minute
-    if limit is not None and claim.tokens:
-        limit = shared_limit(limit, share)
-        if standing.tokens.used + min(claim.tokens, limit) > limit:
-            return False
-    limit = limits.concurrency
-    return limit is None or not claim.slot or standing.held < shared_limit(limit, share)
+    places = limits.concurrency
+    return (
+        _has_room(standing.requests.used, claim.requests, limits.requests_per_minute, share)
+        and _has_room(standing.tokens.used, claim.tokens, limits.tokens_per_minute, share)
+        and (places is None or not claim.slot or standing.held < shared_limit(places, share))
+    )
+
+
+def _has_room(used: int, amount: int, limit: int | None, share: float) -> bool:
+    if limit is None or not amount:
+        return True
+    limit = shared_limit(limit, share)
+    # What is more than the limit fits when nothing is used.
+    return used + amount <= limit or (used == 0 and amount > limit)
 
 
 def _worst_refusal(
@@ -191,19 +193,19 @@ def shared_limit(limit: int, share: float) -> int:
 def _readings(
     accounts: Sequence[Account], standings: Sequence[Standing], now: int
 ) -> tuple[Reading | None, Reading | None]:
-    """Return how the tightest account stands with each rate, as `claims.tightest` does."""
+    """Return how the account with the least left stands with each rate."""
     requests: tuple[int, int, Window] | None = None
     tokens: tuple[int, int, Window] | None = None
     for account, standing in zip(accounts, standings, strict=True):
         limit = account.limits.requests_per_minute
         if limit is not None:
-            left = max(limit - standing.requests.used, 0)
-            if requests is None or (left, limit) < requests[:2]:
+            left = limit - standing.requests.used
+            if requests is None or left < requests[0]:
                 requests = left, limit, standing.requests
         limit = account.limits.tokens_per_minute
         if limit is not None:
-            left = max(limit - standing.tokens.used, 0)
-            if tokens is None or (left, limit) < tokens[:2]:
+            left = limit - standing.tokens.used
+            if tokens is None or left < tokens[0]:
                 tokens = left, limit, standing.tokens
     return _reading(requests, now), _reading(tokens, now)
 

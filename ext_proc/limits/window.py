@@ -38,9 +38,13 @@ class Window:
     def pass_time(self, now: int) -> None:
         """Let go what is a minute old. A clock that was put back makes nothing last longer than a minute."""
         slices = self._slices
-        while slices and slices[0].newest + SPAN_US <= now:
+        if not slices:
+            return
+        while slices[0].newest + SPAN_US <= now:
             self.used -= slices.popleft().amount
-        if slices and slices[-1].newest > now:
+            if not slices:
+                return
+        if slices[-1].newest > now:
             for one in slices:
                 one.begun, one.newest = min(one.begun, now), min(one.newest, now)
 

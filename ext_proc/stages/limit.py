@@ -121,15 +121,18 @@ class Limit(PassingStage):
         metered = exchange.metered
         if metered is None:
             return None
-        limits = [account.limits for account in metered.accounts]
-        if any(one.tokens_per_minute is not None for one in limits):
+        of_tokens = of_places = False
+        for account in metered.accounts:
+            of_tokens = of_tokens or account.limits.tokens_per_minute is not None
+            of_places = of_places or account.limits.concurrency is not None
+        if of_tokens:
             request = exchange.parsed
             metered.estimate = self._estimates.estimate(
                 exchange.model_name, request.operation, request.document, len(exchange.body)
             )
             exchange.wants_body = True
             exchange.wants_stream = request.stream
-        elif any(one.concurrency is not None for one in limits):
+        elif of_places:
             # To know when it has ended.
             exchange.wants_stream = exchange.parsed.stream
         return await self._admit(exchange)
