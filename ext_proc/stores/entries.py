@@ -6,12 +6,15 @@ on the way. Times are those of the day, since the clocks of processes begin anyw
 
 from __future__ import annotations
 
+import re
 import zlib
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import orjson
 
 from ext_proc.answers import Clocks, StoredAnswer
+from ext_proc.openai.usage import MAX_TOKENS
 
 MAGIC: Final = b"outrigger/2\n"
 # Shorter bodies gain nothing by it.
@@ -19,12 +22,22 @@ COMPRESS_FROM_BYTES: Final = 2048
 _LEVEL: Final = 1
 # Longer ones are not written.
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_TYPE_CHARS: Final = 200
+MAX_NAME_CHARS: Final = 1024
+_MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+ *(;[ -~]*)?", re.ASCII)
+# What no clock tells and no call takes, in seconds.
+_MAX_TIME_S: Final = 1e11
+_MAX_CALL_S: Final = 1e7
 
 
 def is_keepable(answer: StoredAnswer) -> bool:
     """Say whether `answer` may be an entry at all: its body is not too long and its texts are such."""
-    texts = answer.content_type + answer.model + answer.version + answer.partition
-    return len(answer.body) <= MAX_BODY_BYTES and texts.isprintable()
+    names = answer.model, answer.version, answer.partition
+    return (
+        len(answer.body) <= MAX_BODY_BYTES
+        and _is_media_type(answer.content_type)
+        and all(map(_is_name, names))
+    )
 
 
 def encode_entry(key: bytes, answer: StoredAnswer, clocks: Clocks) -> bytes:
@@ -60,32 +73,64 @@ def decode_entry(key: bytes, entry: bytes, clocks: Clocks) -> StoredAnswer | Non
     head, newline, packed = entry[len(MAGIC) :].partition(b"\n")
     try:
         document = orjson.loads(head)
-        if not newline or document["key"] != key.hex() or not document["expires_at"] > clocks.wall:
+        if not newline or document["key"] != key.hex():
             return None
-        size = document["size"]
-        if not 0 <= size <= MAX_BODY_BYTES:
-            return None
-        body = _unpacked(packed, size) if document["packed"] else packed
-        if len(body) != size:
-            return None
-        texts = document["type"], document["model"], document["version"]
-        partition = document["partition"]
-        if not all(isinstance(text, str) and text.isprintable() for text in (*texts, partition)):
-            return None
-        prompt_tokens, completion_tokens = map(int, document["tokens"])
-        return StoredAnswer(
-            body,
-            *texts,
-            stored_at=min(float(document["stored_at"]) - clocks.wall, 0.0) + clocks.own,
-            expires_at=float(document["expires_at"]) - clocks.wall + clocks.own,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            seconds=max(float(document["seconds"]), 0.0),
-            fresh_until=float(document["fresh_until"]) - clocks.wall + clocks.own,
-            partition=partition,
-        )
+        return _answer(document, packed, clocks)
     except (ValueError, TypeError, KeyError, zlib.error):
         return None
+
+
+def _answer(document: Mapping[str, Any], packed: bytes, clocks: Clocks) -> StoredAnswer | None:
+    content_type, partition = document["type"], document["partition"]
+    model, version = document["model"], document["version"]
+    if not _is_media_type(content_type) or not all(map(_is_name, (model, version, partition))):
+        return None
+    expires_at = _number(document["expires_at"], _MAX_TIME_S)
+    if expires_at <= clocks.wall:
+        return None
+    prompt_tokens, completion_tokens = (_whole(tokens, MAX_TOKENS) for tokens in document["tokens"])
+    return StoredAnswer(
+        _body(document, packed),
+        content_type,
+        model,
+        version,
+        stored_at=min(_number(document["stored_at"], _MAX_TIME_S) - clocks.wall, 0.0) + clocks.own,
+        expires_at=expires_at - clocks.wall + clocks.own,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        seconds=_number(document["seconds"], _MAX_CALL_S),
+        fresh_until=min(_number(document["fresh_until"], _MAX_TIME_S), expires_at) - clocks.wall + clocks.own,
+        partition=partition,
+    )
+
+
+def _is_media_type(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= MAX_TYPE_CHARS and _MEDIA_TYPE.fullmatch(text) is not None
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= MAX_NAME_CHARS and text.isprintable()
+
+
+def _number(value: object, most: float) -> float:
+    # Neither a text ("nan") nor true is a number, and what is not finite is not in the range.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ValueError("it is no number, or none that can be")
+    return float(value)
+
+
+def _whole(value: object, most: int) -> int:
+    if value.__class__ is not int:
+        raise ValueError("it is no whole number")
+    return int(_number(value, most))
+
+
+def _body(document: Mapping[str, Any], packed: bytes) -> bytes:
+    size = _whole(document["size"], MAX_BODY_BYTES)
+    body = _unpacked(packed, size) if document["packed"] else packed
+    if len(body) != size or not isinstance(orjson.loads(body), dict):
+        raise ValueError("the body is cut, or no answer")
+    return body
 
 
 def _unpacked(packed: bytes, size: int) -> bytes:

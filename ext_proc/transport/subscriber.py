@@ -61,6 +61,7 @@ class Subscriber:
         self._log = log
         self._epoch = epoch
         self._told = CacheStatistics()
+        self._failed = False
         self._client = PushClient(
             PlainDial(target),
             self._hello,
@@ -83,18 +84,29 @@ class Subscriber:
     async def _tell_statistics(self, cache: CacheView) -> None:
         while True:
             await asyncio.sleep(STATISTICS_EVERY_S)
-            statistics = cache.statistics()
-            if statistics != self._told:
-                self._told = statistics
-                self._client.tell(self._counted(statistics))
+            told = self._told
+            report = self._counted(cache)
+            if report is not None and self._told != told:
+                self._client.tell(report)
 
     def _standing(self) -> Iterator[push_pb2.Report]:
-        if self._cache is not None:
-            self._told = self._cache.statistics()
-            yield self._counted(self._told)
+        report = self._counted(self._cache) if self._cache is not None else None
+        if report is not None:
+            yield report
 
-    def _counted(self, statistics: CacheStatistics) -> push_pb2.Report:
-        return push_pb2.Report(cache_statistics=statistics_message(statistics, self._epoch))
+    def _counted(self, cache: CacheView) -> push_pb2.Report | None:
+        """Return what `cache` did, and remember it as told; None when it cannot be told."""
+        try:
+            statistics = cache.statistics()
+            report = push_pb2.Report(cache_statistics=statistics_message(statistics, self._epoch))
+        except Exception as error:
+            # A defect; but who cannot be looked at still serves. It would be said every second.
+            if not self._failed:
+                self._log.error("the statistics of the cache cannot be told", error=type(error).__name__)
+            self._failed = True
+            return None
+        self._told, self._failed = statistics, False
+        return report
 
     def _answer(self, question_id: int, question: CacheQuestion) -> None:
         if self._cache is None:

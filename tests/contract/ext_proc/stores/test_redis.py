@@ -130,12 +130,12 @@ async def test_a_cluster_keeps_answers(redis_cluster: RedisServer) -> None:
     """Its nodes refuse what names several slots."""
     async with opened(redis_cluster.url) as store:
         for number in range(20):
-            store.put(numbered(number), answer(b"%d" % number))
+            store.put(numbered(number), answer(b'{"a": %d}' % number))
         await written(store, 20)
         for number in range(20):
             found = await store.get(numbered(number))
             assert found is not None
-            assert found.body == b"%d" % number
+            assert found.body == b'{"a": %d}' % number
 
 
 async def test_a_key_of_another_type_is_no_answer(redis: RedisServer, store: EntryStore) -> None:
@@ -233,7 +233,7 @@ async def test_a_connection_that_is_cut_crosses_no_answers(redis: RedisServer) -
     """Slow answers, and connections that break at any moment: a reader gets its own or none."""
     async with Proxy(redis.port).listening() as proxy, opened(proxy.url) as store:
         for number in range(40):
-            store.put(numbered(number), answer(b"%d" % number))
+            store.put(numbered(number), answer(b'{"a": %d}' % number))
         await written(store, 40)
         for turn in range(40):
             proxy.delay_s = turn % 3 * 0.004
@@ -244,12 +244,12 @@ async def test_a_connection_that_is_cut_crosses_no_answers(redis: RedisServer) -
                 proxy.cut()
             for number, reply in enumerate(await asyncio.gather(*reading, return_exceptions=True)):
                 assert not isinstance(reply, Exception)
-                assert not isinstance(reply, StoredAnswer) or reply.body == b"%d" % number
+                assert not isinstance(reply, StoredAnswer) or reply.body == b'{"a": %d}' % number
         proxy.delay_s = 0
         await back(store)
         found = await store.get(numbered(7))
         assert found is not None
-        assert found.body == b"7"
+        assert found.body == b'{"a": 7}'
 
 
 def test_a_wrong_address_is_refused_at_once() -> None:

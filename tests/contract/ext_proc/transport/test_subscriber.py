@@ -148,10 +148,13 @@ class Kept:
 
     def __init__(self) -> None:
         self.hits = 0
+        self.broken = False
         self.asked: list[CacheQuestion] = []
 
     def statistics(self) -> CacheStatistics:
         """Return what it did."""
+        if self.broken:
+            raise ValueError("cannot convert float NaN to integer")
         return CacheStatistics(hits=self.hits)
 
     def entries(self, question: CacheQuestion) -> CacheAnswer:
@@ -187,6 +190,21 @@ async def test_statistics_of_the_cache_are_told_when_they_change(socket: Path) -
         async with serving(agent, socket):
             await agent.next()
             assert (await agent.next()).cache_statistics.hits == 3
+
+
+async def test_statistics_that_cannot_be_told_end_nothing(socket: Path) -> None:
+    """Policy goes on to be followed, and once they can be told again they are; it is logged once."""
+    agent, kept = Agent(), Kept()
+    kept.broken = True
+    with structlog.testing.capture_logs() as logged:
+        async with serving(agent, socket), subscribed(socket, kept):
+            await agent.next()
+            await asyncio.sleep(2.2)
+            agent.push(snapshot(version="1"))
+            assert (await agent.next()).ack.version == "1"
+            kept.hits, kept.broken = 3, False
+            assert (await agent.next()).cache_statistics.hits == 3
+    assert [line["event"] for line in logged].count("the statistics of the cache cannot be told") == 1
 
 
 async def test_without_a_cache_nothing_is_told_of_it(socket: Path) -> None:
