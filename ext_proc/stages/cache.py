@@ -4,7 +4,7 @@ The tiers are asked first (`ext_proc.tiers`), then, where the Policy wants that,
 A stale answer may be served while a fresh one is fetched, or when the provider has none.
 
 A stream is recorded while it passes and kept as its joined answer; a hit is given in the form that was asked
-for. What may be stored is decided by the protocol code: a complete 200 with a finish reason, nothing else.
+for. What may be stored is decided by the protocol code: a whole 200 that came to its end, nothing else.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from ext_proc.refusals import refuse
 from ext_proc.tally import SEMANTIC, STALE, CacheTally
 from ext_proc.tiers import MEMORY, Found, Tiers
 
-FILTERED: Final = "content_filter"
-"""A finish reason that is a filter's verdict and no answer."""
 REMEMBERED_HITS: Final = 256
 REMEMBERED_HIT_BYTES: Final = 8192
 # What makes a stale answer better than the provider's: it cannot be reached, is broken, or too busy.
@@ -166,11 +164,11 @@ class Cache(PassingStage):
         return replace(hit, reason=Reason.SERVED_STALE)
 
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
-        """Keep a complete answer that the cache was asked for and did not have."""
+        """Keep a whole answer that the cache was asked for and did not have."""
         key, completion = exchange.cache_key, answered.completion
-        if key is None or answered.head.status != 200 or completion is None or not completion.complete:
+        if key is None or answered.head.status != 200 or completion is None:
             return
-        if FILTERED in completion.finish_reasons:
+        if not completion.answers_all_of(exchange.parsed):
             return
         now = self._clock()
         policy = exchange.policy.cache

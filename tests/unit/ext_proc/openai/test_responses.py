@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext_proc.openai.paths import Operation
-from ext_proc.openai.responses import Completion, parse_completion
+from ext_proc.openai.requests import Request
+from ext_proc.openai.responses import ENDS, Completion, parse_completion
 from ext_proc.openai.usage import Usage
 
 CHAT = Operation.CHAT
@@ -24,6 +25,18 @@ def read(document: Any, operation: Operation = CHAT) -> Completion:
     return found
 
 
+def asked(document: dict[str, Any], operation: Operation = CHAT) -> Request:
+    """Return the request with `document`."""
+    return Request(operation, document, "m", stream=False)
+
+
+def answer_of(operation: Operation, entries: int) -> Completion:
+    """Return a whole answer of so many `entries`."""
+    if operation is Operation.EMBEDDINGS:
+        return read({"data": [{"index": index, "embedding": [0.1]} for index in range(entries)]}, operation)
+    return read({"choices": [{**STOP, "index": index, "text": "Hi"} for index in range(entries)]}, operation)
+
+
 def test_a_whole_chat() -> None:
     """Every choice finished: complete, with reasons, usage and the provider's model."""
     document = {
@@ -31,7 +44,7 @@ def test_a_whole_chat() -> None:
         "choices": [STOP, {**STOP, "index": 1, "finish_reason": "length"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 4},
     }
-    assert read(document) == Completion(Usage(3, 4), ("stop", "length"), True, "m-1")
+    assert read(document) == Completion(Usage(3, 4), ("stop", "length"), True, "m-1", 2)
 
 
 def test_null_error_beside_choices_is_no_error() -> None:
@@ -51,6 +64,13 @@ def test_null_error_beside_choices_is_no_error() -> None:
         pytest.param({"choices": [{**STOP, "finish_reason": ""}]}, id="empty-reason"),
         pytest.param({"choices": [{**STOP, "finish_reason": 1}]}, id="number-reason"),
         pytest.param({"choices": [{**STOP, "finish_reason": "error"}]}, id="broken-off"),
+        pytest.param({"choices": [{**STOP, "error": {"code": 502}}]}, id="error-in-choice"),
+        pytest.param({"choices": [{**STOP, "message": None}]}, id="message-null"),
+        pytest.param({"choices": [{**STOP, "message": "Hi"}]}, id="message-text"),
+        pytest.param({"choices": [{"index": 0, "finish_reason": "stop"}]}, id="no-message"),
+        pytest.param({"choices": [{"text": "Hi", "finish_reason": "stop"}]}, id="text-as-chat"),
+        pytest.param({"choices": [STOP, STOP]}, id="index-twice"),
+        pytest.param({"choices": [{**STOP, "index": "0"}]}, id="index-text"),
         pytest.param({"choices": [STOP], "error": {"message": "x"}}, id="error-beside"),
         pytest.param({"choices": [STOP], "error": {}}, id="error-empty"),
         pytest.param({"error": {"message": "overloaded"}}, id="error-in-200"),
@@ -67,6 +87,25 @@ def test_what_is_no_whole_chat(document: Any) -> None:
     [
         pytest.param({"data": [{"index": 0, "embedding": [0.1]}]}, True, id="floats"),
         pytest.param({"data": [{"index": 0, "embedding": "AACAPw=="}]}, True, id="base64"),
+        pytest.param({"data": [{"embedding": [0.1]}, {"embedding": [1, -2.5]}]}, True, id="no-index"),
+        pytest.param(
+            {"data": [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [2]}]}, True, id="any-order"
+        ),
+        pytest.param(
+            {"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [2]}]},
+            False,
+            id="index-twice",
+        ),
+        pytest.param({"data": [{"index": 1, "embedding": [0.1]}]}, False, id="index-too-large"),
+        pytest.param({"data": [{"index": -1, "embedding": [0.1]}]}, False, id="index-negative"),
+        pytest.param({"data": [{"index": "0", "embedding": [0.1]}]}, False, id="index-text"),
+        pytest.param({"data": [{"index": 0, "embedding": [None]}]}, False, id="number-null"),
+        pytest.param({"data": [{"index": 0, "embedding": [0.1, None]}]}, False, id="one-number-null"),
+        pytest.param({"data": [{"index": 0, "embedding": ["0.1"]}]}, False, id="number-text"),
+        pytest.param({"data": [{"index": 0, "embedding": [True]}]}, False, id="number-true"),
+        pytest.param({"data": [{"index": 0, "embedding": [[0.1]]}]}, False, id="matrix"),
+        pytest.param({"data": [{"index": 0, "embedding": ""}]}, False, id="base64-empty"),
+        pytest.param({"data": [None]}, False, id="item-null"),
         pytest.param({"data": []}, False, id="empty"),
         pytest.param({"data": None}, False, id="null"),
         pytest.param({"data": [{"index": 0, "embedding": None}]}, False, id="vector-null"),
@@ -88,6 +127,84 @@ def test_completions_are_read_like_chats() -> None:
 
 
 @pytest.mark.parametrize(
+    "choice",
+    [
+        {"finish_reason": "stop"},
+        {"finish_reason": "stop", "text": None},
+        {"finish_reason": "stop", "message": {}},
+    ],
+    ids=["no-text", "text-null", "message"],
+)
+def test_completions_need_their_text(choice: dict[str, Any]) -> None:
+    """What has none answers nothing."""
+    assert not read({"choices": [choice]}, Operation.COMPLETIONS).complete
+
+
+@pytest.mark.parametrize("reason", sorted(ENDS))
+def test_an_answer_that_came_to_its_end_may_be_kept(reason: str) -> None:
+    """By OpenAI's words and by those of other servers."""
+    assert read({"choices": [{**STOP, "finish_reason": reason}]}).answers_all_of(asked({}))
+
+
+@pytest.mark.parametrize(
+    "reason",
+    (
+        *("abort", "cancelled", "content_filter", "insufficient_system_resource", "network_error", "timeout"),
+        *("ERROR", "recitation", "SAFETY", "sensitive", "Stop", "stop ", "STOP", "x_future"),
+    ),
+)
+def test_any_other_end_is_whole_and_not_kept(reason: str) -> None:
+    """Those who wait for it get it as it is; nobody later. Words are compared exactly."""
+    found = read({"choices": [STOP, {**STOP, "index": 1, "finish_reason": reason}]})
+    assert found.complete
+    assert not found.answers_all_of(asked({"n": 2}))
+
+
+EMBEDDINGS, COMPLETIONS = Operation.EMBEDDINGS, Operation.COMPLETIONS
+
+
+@pytest.mark.parametrize(
+    ("operation", "document", "answers"),
+    [
+        (CHAT, {"messages": [{"role": "user"}, {"role": "user"}]}, 1),
+        (CHAT, {"messages": [{"role": "user"}], "n": 2}, 2),
+        (CHAT, {"messages": [{"role": "user"}], "n": None}, 1),
+        (CHAT, {"messages": [{"role": "user"}], "n": 2.0}, 2),
+        (CHAT, {"messages": [[{"role": "user"}], [{"role": "user"}], []]}, 3),
+        (CHAT, {"n": "2"}, None),
+        (CHAT, {"n": True}, None),
+        (CHAT, {"n": 0}, None),
+        (CHAT, {"n": 1.5}, None),
+        (CHAT, {"n": float("inf")}, None),
+        (COMPLETIONS, {}, 1),
+        (COMPLETIONS, {"prompt": "a", "n": 3}, 3),
+        (COMPLETIONS, {"prompt": ["a", "b"]}, 2),
+        (COMPLETIONS, {"prompt": ["a", "b"], "n": 2}, 4),
+        (COMPLETIONS, {"prompt": [5, 6, 7]}, 1),
+        (COMPLETIONS, {"prompt": [[5, 6], [7]]}, 2),
+        (EMBEDDINGS, {"input": "a", "n": 2}, 1),
+        (EMBEDDINGS, {"input": ["a", "b"]}, 2),
+        (EMBEDDINGS, {"input": [5, 6]}, 1),
+        (EMBEDDINGS, {"input": [[5, 6], [7]]}, 2),
+        (EMBEDDINGS, {"input": []}, None),
+    ],
+)
+def test_as_many_answers_as_were_asked(
+    operation: Operation, document: dict[str, Any], answers: int | None
+) -> None:
+    """One less or more is not kept; None: only the provider knows how many that are, so none is."""
+    for number in range(1, 6):
+        found = answer_of(operation, number)
+        assert found.complete
+        assert found.answers_all_of(asked(document, operation)) == (number == answers)
+
+
+def test_what_is_not_whole_is_not_kept() -> None:
+    """However it ended."""
+    assert not read({"choices": [{**STOP, "message": None}]}).answers_all_of(asked({}))
+
+
+@pytest.mark.parametrize(
     "body", [b"", b"null", b"[]", b"oops", b'{"a":', b"\xff\xfe", b"<html></html>", b"3"]
 )
 def test_no_object_is_none(body: bytes) -> None:
@@ -100,3 +217,30 @@ def test_bytes_never_raise(body: bytes, operation: Operation) -> None:
     """A provider may answer any bytes."""
     parse_completion(operation, body)
     parse_completion(operation, b'{"choices":' + body + b"}")
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 2)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "stop"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["index", "message", "text", "finish_reason", "embedding", "error"]), inner
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=50)
+@given(JUNK, JUNK, st.sampled_from([CHAT, Operation.COMPLETIONS, Operation.EMBEDDINGS]))
+def test_no_form_raises(entries: object, question: object, operation: Operation) -> None:
+    """Neither of an answer nor of a question, and nothing is kept that is not whole."""
+    body = json.dumps({"choices": entries, "data": entries}).encode()
+    found = parse_completion(operation, body)
+    fields = dict.fromkeys(("messages", "prompt", "input", "n"), question)
+    assert found is None or found.complete or not found.answers_all_of(asked(fields, operation))
+    assert not Completion(complete=True, answers=-1).answers_all_of(asked(fields, operation))

@@ -141,6 +141,8 @@ async def test_a_hit_ends_with_its_time_to_live() -> None:
         pytest.param(200, b'{"error": {"message": "x"}}', id="error in a 200"),
         pytest.param(200, b'{"choices": []}', id="no choices"),
         pytest.param(200, b'{"choices": [{"finish_reason": null}]}', id="not finished"),
+        pytest.param(200, b'{"choices": [{"finish_reason": "stop"}]}', id="no message"),
+        pytest.param(200, GOOD.replace(b'"index"', b'"error": {}, "index"'), id="error in a choice"),
         pytest.param(200, b"<html>", id="no JSON"),
         pytest.param(200, b'{"choices": [{"fin', id="cut"),
     ],
@@ -159,7 +161,7 @@ async def test_only_a_complete_answer_is_kept(status: int, body: bytes) -> None:
         {"seed": 1},
         {"x_future": 1},
         {"tools": []},
-        {"n": 2},
+        {"n": 1},
         {"messages": [{"role": "user", "content": "hello "}]},
         {"messages": [{"role": "system", "content": "x"}, *HELLO["messages"]]},
     ],
@@ -418,11 +420,19 @@ async def test_images_are_told_apart_by_their_content() -> None:
         assert (await mesh.ask({**HELLO, "messages": [{"role": "user", "content": content}]}))[1] is None
 
 
-async def test_a_filtered_answer_is_not_kept() -> None:
-    """It is a filter's verdict, and may be another one tomorrow."""
+@pytest.mark.parametrize("reason", [b"content_filter", b"abort", b"timeout", b"SAFETY", b"x_future"])
+async def test_an_answer_that_ended_otherwise_is_not_kept(reason: bytes) -> None:
+    """It is a filter's verdict or a fault, and may be another one tomorrow."""
     mesh = Mesh()
-    await mesh.ask(body=GOOD.replace(b"stop", b"content_filter"))
+    await mesh.ask(body=GOOD.replace(b"stop", reason))
     assert (await mesh.ask())[1] is None
+
+
+async def test_fewer_answers_than_were_asked_are_not_kept() -> None:
+    """Some servers do not know `n`."""
+    mesh = Mesh()
+    await mesh.ask({**HELLO, "n": 2})
+    assert (await mesh.ask({**HELLO, "n": 2}))[1] is None
 
 
 @pytest.mark.parametrize(
