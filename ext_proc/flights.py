@@ -2,10 +2,12 @@
 
 A flight is open from its leader's request to the end of the answer. Whoever waits for the whole answer gets
 it when it lands; whoever follows the stream reads what has come so far and then each part as it comes. When
-the leader leaves, the flight goes on by a call of its own as long as anybody waits (`continuation`).
+the leader leaves, the flight goes on by a call of its own as long as anybody waits (`continuation`); when
+it leaves before it was sent, the one that has waited longest is promoted to lead.
 
-Invariants: a waiter is woken exactly once; a follower gets each part once, and an end only if the provider
-said so; nothing is left of a flight that nobody waits for.
+Invariants: a waiter is woken exactly once, by the answer, the word that there is none, or the lead; a flight
+has one leader, or one that is on its way to lead, or a call in its place; a follower gets each part once, and
+an end only if the provider said so; nothing is left of a flight that nobody waits for.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from ext_proc.exchange import Exchange, RequestHead
 from ext_proc.openai.chunks import replay
@@ -38,9 +41,20 @@ class Landed:
     backend: str = ""
 
 
+class Call(Enum):
+    """What a waiter may be told in the place of an answer."""
+
+    LEAD = "lead"
+    """It is to go up itself, for all the others."""
+
+
+Word: TypeAlias = Landed | Literal[Call.LEAD] | None
+"""What ends a wait. None: there will be no answer to share."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """This processor leads a question among all. `end` gives that up, with the answer that came, if one did."""
+    """This processor leads a question among all. `end` gives that up, with the answer if one came."""
 
     end: Callable[[Landed | None], None]
 
@@ -207,11 +221,13 @@ class Flight:
     leader: Exchange
     live: LiveStream | None
     backend: str = ""
-    waiters: set[asyncio.Future[Landed | None]] = field(default_factory=set)
+    # In the order in which they came.
+    waiters: dict[asyncio.Future[Word], None] = field(default_factory=dict)
     followers: int = 0
     # Followers that are on their way through Envoy, by their ticket; with a timer as long as they count.
     boarding: dict[int, tuple[Follower, asyncio.TimerHandle | None]] = field(default_factory=dict)
     done: bool = False
+    landed: Landed | None = None
     # What carries it on without the leader: a call of its own, or another processor's.
     continuation: asyncio.Task[None] | None = None
     # Told once when it ends, of the answer or that there is none.
@@ -277,15 +293,41 @@ class Flights:
         if flight.live is not None:
             flight.live.end(whole=False)
 
-    async def wait(self, flight: Flight) -> Landed | None:
-        """Wait for the answer; None sends the exchange on alone."""
-        waiter: asyncio.Future[Landed | None] = asyncio.get_running_loop().create_future()
-        flight.waiters.add(waiter)
+    async def wait(self, flight: Flight) -> Word:
+        """Wait for the answer; None sends the exchange on alone, Call.LEAD as the flight's leader."""
+        if flight.done:
+            return flight.landed
+        waiter: asyncio.Future[Word] = asyncio.get_running_loop().create_future()
+        flight.waiters[waiter] = None
         try:
             return await waiter
+        except asyncio.CancelledError:
+            # It may leave just when it was told to lead.
+            if waiter.done() and not waiter.cancelled() and waiter.result() is Call.LEAD:
+                self.hand_on(flight)
+            raise
         finally:
-            flight.waiters.discard(waiter)
+            flight.waiters.pop(waiter, None)
             self.left(flight)
+
+    def promote(self, flight: Flight) -> bool:
+        """Tell the one that has waited longest to lead; False when nobody waits who could.
+
+        The flight is without a leader or a call then, and the one who wakes must set itself as such.
+        """
+        flight.continuation = None
+        waiter = next((one for one in flight.waiters if not one.done()), None)
+        if flight.done or waiter is None:
+            return False
+        # It counts as a leader from now on.
+        del flight.waiters[waiter]
+        waiter.set_result(Call.LEAD)
+        return True
+
+    def hand_on(self, flight: Flight) -> None:
+        """Promote somebody in the place of a leader that was never sent; without anybody, the flight ends."""
+        if not self.promote(flight):
+            self.release(flight)
 
     def expect(self, flight: Flight, follower: Follower) -> int:
         """Count a follower of the stream in who is on the way; it counts no more once it is late.
@@ -345,7 +387,7 @@ class Flights:
     def _close(self, flight: Flight, landed: Landed | None) -> None:
         if flight.done:
             return
-        flight.done = True
+        flight.done, flight.landed = True, landed
         if self._open.get(flight.key) is flight:
             del self._open[flight.key]
         if flight.closed is not None:

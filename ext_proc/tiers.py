@@ -174,13 +174,17 @@ class Tiers:
         # Most answers are younger than any purge.
         if asked_at > self._newest_purge_s:
             return False
-        return any(asked_at <= purge.at_s and _is_meant(key, answer, purge) for purge in purges)
+        return any(
+            asked_at <= purge.at_s and is_meant(purge, key, answer.model, answer.version, answer.partition)
+            for purge in purges
+        )
 
 
-def _is_meant(key: bytes, answer: StoredAnswer, purge: Purge) -> bool:
+def is_meant(purge: Purge, key: bytes, model: str, version: str, partition: str) -> bool:
+    """Whether `purge` voids, of whatever age, the answer under `key` that this version gave a partition."""
     return (
-        (purge.tenant is None or purge.tenant == answer.partition)
-        and (purge.model is None or purge.model == answer.model)
-        and (purge.version is None or purge.version == answer.version)
+        (purge.tenant is None or purge.tenant == partition)
+        and (purge.model is None or purge.model == model)
+        and (purge.version is None or purge.version == version)
         and (purge.key_prefix is None or key.hex().startswith(purge.key_prefix))
     )

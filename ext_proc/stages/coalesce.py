@@ -2,16 +2,22 @@
 
 The first is the leader and goes up; the others wait for its answer, or follow its stream live, at the
 processor's own origin (`transport/origin.py`). When the leader fails, they go on alone; when it leaves, a
-call of the flight's own takes over (`continuation`).
+call of the flight's own takes over (`continuation`), or one of those who wait if nothing was sent yet.
+Whoever comes after a purge joins no flight from before it.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Final, Protocol
 
 from ext_proc.answer_forms import JSON, Form, form_of, in_form
+from ext_proc.answers import Clocks
 from ext_proc.contract import headers as names
 from ext_proc.contract.routes import ORIGIN_ROUTE
+from ext_proc.contract.snapshot import Purge
 from ext_proc.exchange import (
     Answer,
     Answered,
@@ -22,10 +28,11 @@ from ext_proc.exchange import (
     describe,
     stamps,
 )
-from ext_proc.flights import Flight, Flights, Follow, Follower, Landed, Lead, LiveStream
+from ext_proc.flights import Call, Flight, Flights, Follow, Follower, Landed, Lead, LiveStream
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.pipeline import PassingStage
-from ext_proc.question import directives, is_shareable, question_key
+from ext_proc.question import directives, is_shareable, partition, question_key
+from ext_proc.tiers import is_meant
 
 # A caller who wants a fresh answer, or leaves none behind, neither leads nor follows.
 _APART: Final = frozenset(("no-store", "refresh"))
@@ -54,17 +61,28 @@ class Coalesce(PassingStage):
         flights: the open ones.
         continuation: who carries a flight on without its leader.
         origin: the cluster of this processor's origin.
+        clocks: the time of day and this process's own, now; the latter is the cache's.
         elsewhere: the flights of other processors, None where nobody knows of them.
+        purges: what is void, by the newest snapshot.
     """
 
     name = "coalesce"
     reasons = frozenset((Reason.SERVED_FROM_FLIGHT,))
 
     def __init__(
-        self, flights: Flights, continuation: Continuation, origin: str, elsewhere: Elsewhere | None = None
+        self,
+        flights: Flights,
+        continuation: Continuation,
+        origin: str,
+        *,
+        clocks: Callable[[], Clocks],
+        elsewhere: Elsewhere | None = None,
+        purges: Callable[[], Sequence[Purge]] = tuple,
     ) -> None:
         self._flights = flights
+        self._clocks = clocks
         self._elsewhere = elsewhere
+        self._purges = purges
         self._continuation = continuation
         self._origin = origin
 
@@ -74,24 +92,34 @@ class Coalesce(PassingStage):
         if not policy.enabled or not is_shareable(exchange) or not _APART.isdisjoint(directives(exchange)):
             return None
         key = exchange.cache_key or question_key(exchange)
+        purged_s = self._purged_s(exchange, key)
         flight = self._flights.find(key)
-        if flight is None:
-            flight = self._lead(exchange, key)
+        if flight is None or (purged_s is not None and self._asked_s(flight.leader) <= purged_s):
+            flight = self._open(exchange, key)
             # A stream is told live, which other processors' are not.
             if self._elsewhere is None or flight.live is not None:
                 return None
-            return await self._among_others(exchange, flight, self._elsewhere)
+            return await self._among_others(exchange, flight, self._elsewhere, purged_s)
         if len(flight) >= policy.max_followers or not flight.joinable:
             return None
-        if exchange.parsed.stream and flight.live is not None:
+        # Of a leader that wants JSON nothing is told live, though the one before it had streamed.
+        if exchange.parsed.stream and flight.live is not None and flight.leader.parsed.stream:
             return self._follow(exchange, flight)
-        await exchange.park()
-        landed = await self._flights.wait(flight)
-        return self._landed(exchange, landed) if landed is not None else None
+        return await self._wait(exchange, flight)
 
-    async def _among_others(self, exchange: Exchange, flight: Flight, elsewhere: Elsewhere) -> Answer | None:
+    async def _wait(self, exchange: Exchange, flight: Flight) -> Answer | None:
+        await exchange.park()
+        word = await self._flights.wait(flight)
+        if word is Call.LEAD:
+            self._lead(exchange, flight)
+            return None
+        return self._landed(exchange, word) if word is not None else None
+
+    async def _among_others(
+        self, exchange: Exchange, flight: Flight, elsewhere: Elsewhere, purged_s: float | None
+    ) -> Answer | None:
         """Lead for all processors, or wait for the one that does like everybody else on this one."""
-        taken = await elsewhere.lead(flight.key)
+        taken = await elsewhere.lead(_lead_key(flight.key, purged_s))
         if taken is None:
             return None
         if isinstance(taken, Lead):
@@ -103,27 +131,51 @@ class Coalesce(PassingStage):
         exchange.flight = 0
         within_s = exchange.backend.timeouts.request_ms / 1000 if exchange.backend is not None else 0.0
         self._flights.carry_on(flight, self._hear(flight, taken, within_s))
-        await exchange.park()
-        landed = await self._flights.wait(flight)
-        return self._landed(exchange, landed) if landed is not None else None
+        return await self._wait(exchange, flight)
 
     async def _hear(self, flight: Flight, leader: Follow, within_s: float) -> None:
+        landed, heard = None, False
         try:
             landed = await leader.hear(within_s)
-            if landed is not None:
-                self._flights.land(flight, landed)
+            heard = True
         finally:
-            self._flights.release(flight)  # no effect once it has landed
+            if not heard:
+                self._flights.release(flight)
+        if landed is not None:
+            self._flights.land(flight, landed)
+        else:
+            # One for all who wait here, not each: the others may be as many on every processor.
+            self._flights.hand_on(flight)
 
-    def _lead(self, exchange: Exchange, key: bytes) -> Flight:
-        live = None
-        if exchange.parsed.stream:
-            live = LiveStream(exchange.parsed.operation)
-            exchange.wants_stream = True
-        exchange.wants_body = True
-        flight = self._flights.open(key, exchange, live)
-        exchange.flight = flight.number
+    def _open(self, exchange: Exchange, key: bytes) -> Flight:
+        if exchange.cache_key is None:
+            exchange.asked_at = self._clocks().own
+        flight = self._flights.open(key, exchange, None)
+        self._lead(exchange, flight)
         return flight
+
+    def _lead(self, exchange: Exchange, flight: Flight) -> None:
+        """Make the exchange the flight's leader."""
+        if exchange.parsed.stream:
+            exchange.wants_stream = True
+            if flight.live is None:
+                flight.live = LiveStream(exchange.parsed.operation)
+        exchange.wants_body = True
+        exchange.flight = flight.number
+        flight.leader = exchange
+
+    def _asked_s(self, leader: Exchange) -> float:
+        """Return when the leader asked, in seconds since the epoch."""
+        clocks = self._clocks()
+        return leader.asked_at - clocks.own + clocks.wall
+
+    def _purged_s(self, exchange: Exchange, key: bytes) -> float | None:
+        """Return when answers to this question were voided last, in seconds since the epoch."""
+        purges = self._purges()
+        if not purges:
+            return None
+        asked = (key, exchange.model_name, exchange.version_name, partition(exchange))
+        return max((purge.at_s for purge in purges if is_meant(purge, *asked)), default=None)
 
     def _follow(self, exchange: Exchange, flight: Flight) -> Forward:
         # A Consumer's key is for us; any other the follower needs should it have to go on alone.
@@ -197,15 +249,28 @@ class Coalesce(PassingStage):
             self._flights.release(flight)
 
     def on_end(self, exchange: Exchange) -> None:
-        """Carry the flight on without its leader, if it is still open and anybody waits."""
+        """Carry the flight on without its leader, if it is still open and anybody waits.
+
+        One that was never sent, having left early or been answered by a later stage, hands it on.
+        """
         flight = self._led(exchange)
         if flight is None or flight.done:
             return
-        if exchange.forwarded is None or not flight.waited_for or (flight.live and flight.live.ended):
+        if exchange.forwarded is None:
+            exchange.flight = 0
+            self._flights.hand_on(flight)
+        elif not flight.waited_for or (flight.live and flight.live.ended):
             self._flights.release(flight)
         else:
             exchange.carried_on = True
             self._continuation.take_over(flight)
+
+
+def _lead_key(key: bytes, purged_s: float | None) -> bytes:
+    """Return the key by which processors agree on a leader: another one after each purge."""
+    if purged_s is None:
+        return key
+    return blake2b(key + struct.pack("<d", purged_s), digest_size=32).digest()
 
 
 def landed_from(exchange: Exchange, answered: Answered) -> Landed:

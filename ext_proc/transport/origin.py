@@ -188,7 +188,7 @@ class _Conversation:
 
     async def _alone(self, leader: Exchange, follower: Follower) -> None:
         """Make the follower's own call: the question is the leader's, who asks is not."""
-        if leader.forwarded is None:
+        if leader.forwarded is None or not leader.parsed.stream:
             await self._refused(leader)
             return
         forward = replace(leader.forwarded, remove=follower.remove)

@@ -38,7 +38,7 @@ from ext_proc.stages.pin import Pin
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics
-from ext_proc.wiring.caching import Caching
+from ext_proc.wiring.caching import Caching, clocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,14 @@ def stages(
 
     cache.refresh_by(BackgroundRefresh(sharing.caller, refreshed_by, keep, log, limit.on_end))
     continuation = FlightContinuation(sharing.flights, sharing.caller, keep, log)
-    coalesce = Coalesce(sharing.flights, continuation, sharing.origin, sharing.elsewhere)
+    coalesce = Coalesce(
+        sharing.flights,
+        continuation,
+        sharing.origin,
+        clocks=clocks,
+        elsewhere=sharing.elsewhere,
+        purges=caching.purges,
+    )
     batch = BatchStage(
         codecs(),
         decide=route.on_request,

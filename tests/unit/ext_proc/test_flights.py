@@ -16,12 +16,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 from ext_proc.flights import (
     BOARDING_S,
     PIECE_BYTES,
+    Call,
     Flight,
     Flights,
     Follower,
     Landed,
     LiveStream,
     StreamCut,
+    Word,
 )
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.sse import EventParser
@@ -194,6 +196,80 @@ async def test_nobody_boards_twice_or_unexpected() -> None:
     assert len(flight) == 1
 
 
+async def test_who_has_waited_longest_leads_and_the_others_wait_on() -> None:
+    """One is woken each time; the answer wakes the rest."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), None)
+    waiting = [asyncio.create_task(flights.wait(flight)) for _ in range(3)]
+    await settled()
+    for leads in (1, 2):
+        assert flights.promote(flight)
+        await settled()
+        assert [task.done() for task in waiting] == [True] * leads + [False] * (3 - leads)
+    assert (len(flight), flights.find(b"k")) == (1, flight)
+    flights.land(flight, LANDED)
+    assert [await task for task in waiting] == [Call.LEAD, Call.LEAD, LANDED]
+    assert (len(flights), flights.numbered(flight.number)) == (0, None)
+
+
+async def test_one_that_leaves_when_it_was_told_to_lead_hands_that_on() -> None:
+    """Nobody waits for a leader that is not there; without anybody else, the flight ends."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), None)
+    first, second = (asyncio.create_task(flights.wait(flight)) for _ in range(2))
+    await settled()
+    flights.hand_on(flight)
+    first.cancel()
+    await settled()
+    assert await second is Call.LEAD
+    assert not flight.done
+    third = asyncio.create_task(flights.wait(flight))
+    await settled()
+    flights.hand_on(flight)
+    third.cancel()
+    await settled()
+    assert (flight.done, len(flights), flights.numbered(flight.number)) == (True, 0, None)
+
+
+async def test_a_flight_that_is_handed_on_lives_when_the_others_leave() -> None:
+    """Its call is the new leader's own, no more the one in the old leader's place."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), None)
+    first, second = (asyncio.create_task(flights.wait(flight)) for _ in range(2))
+    await settled()
+    flights.carry_on(flight, settled())
+    flights.hand_on(flight)
+    second.cancel()
+    assert await first is Call.LEAD
+    await settled()
+    assert (flight.done, flights.find(b"k")) == (False, flight)
+    flights.release(flight)
+
+
+async def test_without_anybody_who_waits_nobody_is_promoted() -> None:
+    """Followers of the stream are with the origin: they cannot lead, and are cut."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), LiveStream(Operation.CHAT))
+    flights.board(flight, flights.expect(flight, FOLLOWER))
+    assert not flights.promote(flight)
+    flights.hand_on(flight)
+    assert (flight.done, flight.live.cut if flight.live else None) == (True, True)
+    assert not flights.promote(flight)
+
+
+@pytest.mark.parametrize("landed", [LANDED, None])
+async def test_whoever_begins_to_wait_when_it_is_over_does_not_wait(landed: Landed | None) -> None:
+    """The answer may come while one asks Envoy for time."""
+    flights = Flights()
+    flight = flights.open(b"k", exchange(), None)
+    if landed is not None:
+        flights.land(flight, landed)
+    else:
+        flights.release(flight)
+    async with asyncio.timeout(1):
+        assert await flights.wait(flight) is landed
+
+
 class Clock(asyncio.SelectorEventLoop):
     """An event loop whose time stands until it is moved."""
 
@@ -218,8 +294,9 @@ class Waiting:
     """One who waits for the whole answer."""
 
     flight: Flight
-    task: asyncio.Task[Landed | None]
+    task: asyncio.Task[Word]
     left: bool = False
+    leads: bool = False
 
 
 @dataclass(eq=False)
@@ -361,6 +438,25 @@ class FlightsMachine(RuleBasedStateMachine):
         if not flight.done and flight.continuation is None and flight.waited_for:
             self.run(self._do(self.flights.carry_on, flight, self._call(flight)))
 
+    @rule(flight=flights_seen, leave=st.integers(0, 2))
+    def leader_hands_on(self, flight: Flight, leave: int) -> None:
+        """It was never sent. As many as `leave` of those who wait leave at the same moment."""
+        if flight.done or flight.continuation is not None:
+            return
+        line = [one for one in self.everybody if one.flight is flight and not one.task.done()]
+        self.loop.run_until_complete(self._hand_on(flight, line[:leave]))
+        self.loop.settle()
+        if line[leave:]:
+            line[leave].leads = True
+        else:
+            self.outcome[flight.number] = None
+
+    async def _hand_on(self, flight: Flight, leaving: list[Waiting]) -> None:
+        self.flights.hand_on(flight)
+        for one in leaving:
+            one.left = True
+            one.task.cancel()
+
     async def _call(self, flight: Flight) -> None:
         try:
             await asyncio.Event().wait()
@@ -371,8 +467,10 @@ class FlightsMachine(RuleBasedStateMachine):
     def everybody_was_woken_as_it_should(self) -> None:
         """Exactly once, with the answer or with the word that there is none."""
         for one in self.everybody:
-            assert one.task.done() == (one.flight.done or one.left)
-            if one.task.done() and not one.left:
+            assert one.task.done() == (one.flight.done or one.left or one.leads)
+            if one.leads:
+                assert one.task.result() is Call.LEAD
+            elif one.task.done() and not one.left:
                 assert one.task.result() is self.outcome[one.flight.number]
 
     @invariant()

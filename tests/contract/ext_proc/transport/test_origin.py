@@ -19,7 +19,7 @@ from ext_proc.flights import Flight, Flights, Follower, LiveStream
 from ext_proc.limits.claims import Metered
 from ext_proc.openai.paths import Operation
 from ext_proc.transport.origin import OriginServer
-from tests.unit.ext_proc.exchanges import exchange, head
+from tests.unit.ext_proc.exchanges import HELLO, exchange, head
 from tests.unit.ext_proc.test_continuation import Provider
 from tests.unit.ext_proc.test_flights import DONE, USAGE, event
 
@@ -33,7 +33,7 @@ class Origin:
     def __init__(self, socket: Path, provider: Provider) -> None:
         self.socket = socket
         self.flights = Flights()
-        leader = exchange()
+        leader = exchange(document={**HELLO, "stream": True})
         leader.forwarded = Forward("route", body=b"asked with usage")
         self.live = LiveStream(Operation.CHAT)
         self.flight: Flight = self.flights.open(b"k", leader, self.live)
@@ -180,6 +180,16 @@ async def test_an_error_of_ones_own_call_passes() -> None:
         response = await origin.followed(OWN)
         assert (response.status_code, response.headers["retry-after"]) == (429, "7")
         assert response.content == b'{"error": 1}'
+
+
+async def test_nobody_asks_as_json_for_one_that_wants_a_stream() -> None:
+    """A leader that wants JSON took the place of one that streamed: its question is not the follower's."""
+    async with serving() as origin:
+        origin.flight.leader = exchange()
+        origin.flight.leader.forwarded = Forward("route")
+        origin.live.end(whole=False)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await origin.followed()
 
 
 async def test_a_call_of_ones_own_that_fails_is_hung_up_on() -> None:

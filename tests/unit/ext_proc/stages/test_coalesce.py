@@ -9,12 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
+from ext_proc.answers import Clocks
 from ext_proc.contract.policies import CachePolicy, CoalescePolicy, Policy
-from ext_proc.contract.snapshot import Consumer
+from ext_proc.contract.snapshot import Consumer, Purge
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, ResponseHead
 from ext_proc.flights import Flight, Flights, Follow, Landed, Lead
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.responses import parse_completion
+from ext_proc.question import question_key
 from ext_proc.stages.coalesce import Coalesce
 from tests.unit.ext_proc.exchanges import HELLO, exchange
 from tests.unit.ext_proc.test_flights import event, settled
@@ -23,6 +25,7 @@ SHARING = Policy(coalesce=CoalescePolicy(enabled=True, max_followers=3))
 STREAM: dict[str, Any] = {**HELLO, "stream": True}
 WHOLE = orjson.dumps({"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]})
 KEY = {"authorization": "Bearer k"}
+EPOCH_S = 1000.0
 
 
 class Carried:
@@ -41,6 +44,7 @@ class Others:
 
     def __init__(self, leads: str) -> None:
         self.ended: list[Landed | None] = []
+        self.asked: list[bytes] = []
         self.answer: asyncio.Future[Landed | None] = asyncio.get_running_loop().create_future()
         self._taken: Lead | Follow | None = None
         if leads == "ours":
@@ -50,6 +54,7 @@ class Others:
 
     async def lead(self, key: bytes) -> Lead | Follow | None:
         """Return what a test says."""
+        self.asked.append(key)
         await asyncio.sleep(0)
         return self._taken
 
@@ -64,7 +69,16 @@ class Sky:
     def __init__(self, others: Others | None = None) -> None:
         self.flights = Flights()
         self.carried = Carried()
-        self.stage = Coalesce(self.flights, self.carried, "origin_0", others)
+        self.now_s = 100.0
+        self.purges: list[Purge] = []
+        self.stage = Coalesce(
+            self.flights,
+            self.carried,
+            "origin_0",
+            clocks=lambda: Clocks(self.now_s + EPOCH_S, self.now_s),
+            elsewhere=others,
+            purges=lambda: self.purges,
+        )
 
     def asked(self, document: dict[str, Any] | None = None, **fields: Any) -> Exchange:
         """Return an exchange that comes to the stage."""
@@ -87,10 +101,17 @@ class Sky:
 
     async def waiting(self, document: dict[str, Any] | None = None) -> asyncio.Task[Answer | Forward | None]:
         """Return the decision on one that waits for the leader's answer."""
-        task = asyncio.create_task(self.stage.on_request(self.asked(document)))
+        return (await self.parked(document))[1]
+
+    async def parked(
+        self, document: dict[str, Any] | None = None
+    ) -> tuple[Exchange, asyncio.Task[Answer | Forward | None]]:
+        """Return one that waits for the leader's answer, and the decision on it."""
+        one = self.asked(document)
+        task = asyncio.create_task(self.stage.on_request(one))
         await settled()
         assert not task.done()
-        return task
+        return one, task
 
     def answer(self, leader: Exchange, body: bytes = WHOLE, status: int = 200) -> None:
         """Let the leader's answer come."""
@@ -245,14 +266,141 @@ async def test_a_leader_that_leaves_is_replaced_when_somebody_waits() -> None:
     waiting.cancel()
 
 
-async def test_a_leader_that_was_refused_is_not_replaced() -> None:
-    """Its call was never to be made."""
+@pytest.mark.parametrize("document", [HELLO, STREAM], ids=["json", "stream"])
+async def test_a_leader_that_was_never_sent_hands_on(document: dict[str, Any]) -> None:
+    """It was refused, or left while it waited: the first of the others goes up, the rest gets its answer."""
     sky = Sky()
     leader = await sky.led()
     leader.forwarded = None
-    waiting = await sky.waiting()
+    (next_one, promoted), second, third = (
+        await sky.parked(document),
+        await sky.waiting(),
+        await sky.waiting(STREAM),
+    )
+    number = leader.flight
     sky.stage.on_end(leader)
-    assert await waiting is None
+    assert await promoted is None
+    assert (next_one.flight, next_one.wants_body, next_one.wants_stream) == (number, True, document is STREAM)
+    assert not second.done()
+    assert not third.done()
+    sky.answer(leader, b"{}", 500)  # it leads nothing any more
+    next_one.forwarded = Forward("route")
+    sky.answer(next_one)
+    sky.stage.on_end(next_one)
+    for task in (second, third):
+        answer = await task
+        assert isinstance(answer, Answer)
+    assert (sky.carried.flights, len(sky.flights)) == ([], 0)
+
+
+async def test_the_lead_goes_from_one_to_the_next_until_one_is_sent() -> None:
+    """And without anybody left the flight ends."""
+    sky = Sky()
+    leader = await sky.led()
+    leader.forwarded = None
+    parked = [await sky.parked() for _ in range(3)]
+    for one, task in parked:
+        sky.stage.on_end(leader)
+        assert await task is None
+        leader = one
+    sky.stage.on_end(leader)
+    assert (sky.carried.flights, len(sky.flights)) == ([], 0)
+
+
+async def test_a_promoted_leader_that_leaves_is_carried_on() -> None:
+    """Once it is sent, like any other."""
+    sky = Sky()
+    leader = await sky.led()
+    leader.forwarded = None
+    (next_one, promoted), waiting = await sky.parked(), await sky.waiting()
+    sky.stage.on_end(leader)
+    await promoted
+    next_one.forwarded = Forward("route")
+    sky.stage.on_end(next_one)
+    assert [flight.leader for flight in sky.carried.flights] == [next_one]
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_followers_of_a_stream_stay_when_one_who_waits_takes_its_lead() -> None:
+    """They are told its answer as a stream; a stream that comes then waits like the others."""
+    sky = Sky()
+    leader = await sky.led(STREAM)
+    leader.forwarded = None
+    assert isinstance(await sky.stage.on_request(sky.asked(STREAM)), Forward)
+    next_one, promoted = await sky.parked()
+    flight = sky.flights.numbered(leader.flight)
+    sky.stage.on_end(leader)
+    assert await promoted is None
+    late = await sky.waiting(STREAM)
+    sky.answer(next_one)
+    assert flight is not None
+    assert flight.live is not None
+    assert flight.live.so_far().endswith(b"data: [DONE]\n\n")
+    assert isinstance(await late, Answer)
+
+
+PURGES = [
+    pytest.param({}, True, id="everything"),
+    pytest.param({"model": "m", "version": "v1", "tenant": "workload:default"}, True, id="its own"),
+    pytest.param({"model": "n"}, False, id="another model"),
+    pytest.param({"version": "v2"}, False, id="another version"),
+    pytest.param({"tenant": "tenant:other"}, False, id="another tenant"),
+    pytest.param({"key_prefix": "zz"}, False, id="another question"),
+]
+
+
+@pytest.mark.parametrize(("conditions", "meant"), PURGES)
+@pytest.mark.parametrize("document", [HELLO, STREAM], ids=["json", "stream"])
+async def test_after_a_purge_nobody_joins_a_flight_from_before(
+    conditions: dict[str, str], meant: bool, document: dict[str, Any]
+) -> None:
+    """The first opens another in its place, which the next ones join; who waited gets what it waits for."""
+    sky = Sky()
+    before = await sky.led(document)
+    waiting = await sky.waiting()
+    sky.now_s += 10
+    sky.purges = [Purge(sky.now_s + EPOCH_S, **conditions), Purge(1.0)]
+    sky.now_s += 1
+    if not meant:
+        last = await sky.waiting()
+        sky.answer(before)
+        assert isinstance(await last, Answer)
+        return
+    after = await sky.led(document)
+    assert after.flight != before.flight
+    joined = await sky.waiting()
+    sky.answer(before)
+    assert isinstance(await waiting, Answer)
+    assert not joined.done()
+    sky.answer(after)
+    assert isinstance(await joined, Answer)
+    assert len(sky.flights) == 0
+
+
+async def test_the_time_of_a_question_is_the_caches_where_it_asked() -> None:
+    """It may have looked there for long."""
+    sky = Sky()
+    leader = sky.asked()
+    leader.cache_key, leader.asked_at = question_key(leader), 50.0
+    assert await sky.stage.on_request(leader) is None
+    assert leader.asked_at == 50.0
+    sky.purges = [Purge(60.0 + EPOCH_S)]
+    assert (await sky.led()).flight != leader.flight
+
+
+async def test_processors_agree_on_another_leader_after_each_purge() -> None:
+    """Nobody follows one that leads since before; a purge of something else changes nothing."""
+    others = Others("ours")
+    sky = Sky(others)
+    for purges in ([], [Purge(1.0, model="n")], [Purge(1.0)], [Purge(2.0), Purge(1.0)], [Purge(2.0)]):
+        sky.purges = purges
+        sky.answer(await sky.led())
+    key = question_key(sky.asked())
+    assert others.asked[:2] == [key, key]
+    assert others.asked[3] == others.asked[4]
+    assert len(set(others.asked)) == 3
+    assert {len(asked) for asked in others.asked} == {32}
 
 
 async def test_a_stream_that_ended_without_a_reason_is_not_called_for_again() -> None:
@@ -308,13 +456,40 @@ async def test_another_processors_leader_answers_everybody_here() -> None:
     assert (len(sky.flights), others.ended) == (0, [])
 
 
-async def test_when_the_other_leader_has_no_answer_each_asks_alone() -> None:
-    """Nothing is left of the flight."""
+async def test_when_the_other_leader_has_no_answer_one_asks_for_all_here() -> None:
+    """Its answer is everybody's, and those who leave meanwhile do not end its call."""
+    others = Others("theirs")
+    sky = Sky(others)
+    (leader, promoted), waiting, leaving = await sky.parked(), await sky.waiting(), await sky.waiting()
+    others.answer.set_result(None)
+    assert await promoted is None
+    leaving.cancel()
+    await settled()
+    assert not waiting.done()
+    leader.forwarded = Forward("route")
+    sky.answer(leader)
+    assert isinstance(await waiting, Answer)
+    assert len(sky.flights) == 0
+
+
+async def test_when_nobody_waits_for_the_other_leader_nothing_is_left() -> None:
+    """No flight, no call, no lead."""
     others = Others("theirs")
     sky = Sky(others)
     waiting = await sky.waiting()
-    others.answer.set_result(None)
-    assert await waiting is None
+    waiting.cancel()
+    await settled()
+    assert len(sky.flights) == 0
+    assert others.answer.cancelled()
+
+
+async def test_trouble_while_another_leader_is_heard_sends_everybody_on() -> None:
+    """Whoever waits goes up, whatever went wrong."""
+    others = Others("theirs")
+    sky = Sky(others)
+    waiting = [await sky.waiting() for _ in range(2)]
+    await sky.flights.close()
+    assert [await task for task in waiting] == [None, None]
     assert len(sky.flights) == 0
 
 
