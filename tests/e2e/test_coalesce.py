@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.governed import ADMIN, SECOND, Governed, in_force
 from tests.harness.mesh import Mesh
+from tests.harness.processes import until
 from tests.harness.raw_http import Answer, Connection, connect, json_request, post
+from tests.harness.redis import RedisMissingError, RedisServer, redis_server
 from tests.harness.rude import (
     STREAM_END,
     STREAM_HEAD,
@@ -26,6 +33,32 @@ from tests.harness.rude import (
 )
 
 CHAT = "/v1/chat/completions"
+# Whoever asks `slow` waits for company before it is sent.
+DOCUMENTS = """\
+kind: Backend
+metadata: {{name: rude}}
+spec: {{url: "http://127.0.0.1:{rude}/v1", default: true}}
+---
+kind: Model
+metadata: {{name: m}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Model
+metadata: {{name: never-purged}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Model
+metadata: {{name: slow}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Policy
+metadata: {{name: all}}
+spec: {{coalesce: {{enabled: true}}}}
+---
+kind: Policy
+metadata: {{name: slow}}
+spec: {{target: {{models: [slow]}}, batch: {{mode: native, sendBelow: 1, maxWait: 1s}}}}
+"""
 DONE = chunk(b"data: [DONE]\n\n")
 _QUESTIONS = itertools.count(1)
 
@@ -289,3 +322,116 @@ async def test_a_thousand_at_once_are_one_call(mesh: Mesh, rude: RudeProvider, s
     assert (await leader).status == 200
     # Those who came when it was over ask anew.
     assert len(rude.seen(script)) <= 2
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis."""
+    try:
+        with redis_server(Path(tmp_path_factory.mktemp("redis"))) as started:
+            yield started
+    except RedisMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def pair(
+    rude: RudeProvider, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Mesh, Mesh]]:
+    """Two meshes that share a Redis."""
+    options = ("--admin-token", ADMIN, "--redis", redis.url)
+    documents = DOCUMENTS.format(rude=rude.port)
+    with ExitStack() as running:
+        one, other = (
+            running.enter_context(Mesh(tmp_path_factory.mktemp(name), documents, options))
+            for name in ("one", "other")
+        )
+        yield one, other
+
+
+def said(answer: Answer) -> str:
+    """Return the text of a JSON answer."""
+    return str(answer.json()["choices"][0]["message"]["content"])
+
+
+async def test_who_comes_after_a_purge_is_answered_by_a_new_call(
+    pair: tuple[Mesh, Mesh], rude: RudeProvider, script: str
+) -> None:
+    """Here and where another processor leads since before; who waited gets what it waits for."""
+    one, other = pair
+    headers = rude.script(script, [Act.HOLD, reply(200, completion("old"))], reply(200, completion("new")))
+    document = question("m")
+    before = [asyncio.create_task(post(one.proxy_port, document, headers))]
+    await seen(rude, script, 1)
+    before += [asyncio.create_task(post(one.proxy_port, document, headers)) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    for mesh in pair:
+        governed = Governed(mesh)
+        assert governed.api.post("/cache/purge", json={"model": "m"}).status_code == 200
+        await asyncio.to_thread(until, lambda g=governed: in_force(g), SECOND, "the purge is in force")
+    for mesh in (one, other):
+        after = await post(mesh.proxy_port, document, headers)
+        assert (after.status, said(after)) == (200, "new")
+    assert not any(task.done() for task in before)
+    rude.release(script)
+    assert {said(answer) for answer in await asyncio.gather(*before)} == {"old"}
+    assert len(rude.seen(script)) == 3
+
+
+async def test_a_leader_that_leaves_before_it_is_sent_costs_no_call(
+    pair: tuple[Mesh, Mesh], rude: RudeProvider, script: str
+) -> None:
+    """It waits for company; of thirty others one takes its place, and the next when that leaves, too."""
+    mesh, _ = pair
+    vector = {"object": "embedding", "index": 0, "embedding": [1.0]}
+    usage = {"prompt_tokens": 1, "total_tokens": 1}
+    answered = {"object": "list", "data": [vector], "model": "slow", "usage": usage}
+    headers = rude.script(script, [reply(200, answered)])
+    document = {"model": "slow", "input": script}
+    leaving = []
+    for _ in range(2):
+        connection = await connect(mesh.proxy_port)
+        await connection.send(json_request("/v1/embeddings", document, list(headers.items())))
+        leaving.append(connection)
+        await asyncio.sleep(0.15)
+    others = [
+        asyncio.create_task(post(mesh.proxy_port, document, headers, target="/v1/embeddings"))
+        for _ in range(30)
+    ]
+    for connection in leaving:
+        await asyncio.sleep(0.15)
+        await connection.__aexit__()
+    answers = await asyncio.gather(*others)
+    assert {answer.status for answer in answers} == {200}
+    assert [status(answer) for answer in answers].count("coalesced") == 29
+    assert len(rude.seen(script)) == 1
+
+
+async def test_a_redis_that_forgets_who_leads_costs_one_call(
+    pair: tuple[Mesh, Mesh], rude: RudeProvider, redis: RedisServer, script: str
+) -> None:
+    """Of twenty at the other sidecar one goes up, for all of them."""
+    one, other = pair
+    for attempt in range(5):
+        # A Redis that does not say within 20 ms who leads is not waited for: a busy machine may be so slow.
+        named = f"{script}-{attempt}"
+        headers = rude.script(
+            named, [Act.HOLD, reply(200, completion("first"))], [0.5, reply(200, completion("second"))]
+        )
+        document = question("never-purged")
+        leader = asyncio.create_task(post(one.proxy_port, document, headers))
+        await seen(rude, named, 1)
+        others = [asyncio.create_task(post(other.proxy_port, document, headers)) for _ in range(20)]
+        await asyncio.sleep(0.5)
+        followed = len(rude.seen(named)) == 1
+        redis.command("FLUSHALL")
+        answers = await asyncio.gather(*others)
+        rude.release(named)
+        assert said(await leader) == "first"
+        assert {said(answer) for answer in answers} == {"second"}
+        assert len(rude.seen(named)) == 2
+        if followed:
+            break
+    assert followed
