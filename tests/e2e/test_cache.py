@@ -45,7 +45,7 @@ VARIANTS: dict[str, Any] = {
     "response_format": {"type": "json_object"},
     "seed": 1,
     "stop": ["\n"],
-    "n": 2,
+    "n": 1,
     "logit_bias": {"50256": -100},
     "parallel_tool_calls": False,
     "temperature": 0.7,
@@ -158,8 +158,17 @@ async def test_a_failure_is_never_kept(mesh: Mesh, rude: RudeProvider, script: s
             choices=[{"index": 0, "message": {"role": "assistant", "content": "cut"}, "finish_reason": None}]
         ),
         {"not": "a completion"},
+        completion(choices=[{"index": 0, "message": None, "finish_reason": "stop"}]),
+        completion(
+            choices=[
+                {"index": 0, "message": {"role": "assistant", "content": "cut"}, "finish_reason": "abort"}
+            ]
+        ),
+        completion(
+            choices=[{"index": 0, "message": {"content": ""}, "finish_reason": "stop", "error": {"code": 1}}]
+        ),
     ],
-    ids=["no-choices", "error-in-200", "unfinished", "other"],
+    ids=["no-choices", "error-in-200", "unfinished", "other", "no-message", "aborted", "error-in-choice"],
 )
 async def test_an_answer_that_is_not_whole_passes_and_is_not_kept(
     mesh: Mesh, rude: RudeProvider, script: str, body: dict[str, Any]
@@ -335,6 +344,7 @@ async def test_a_json_answer_is_replayed_as_a_stream(mesh: Mesh) -> None:
         ),
         pytest.param((STREAM_HEAD, STREAM_END), False, id="nothing"),
         pytest.param(streamed(chunk_of({}, "stop", choices=[])), False, id="no choices"),
+        pytest.param(streamed(*HELLO_STREAM[:3], chunk_of({}, "timeout")), False, id="a fault's reason"),
     ],
 )
 async def test_only_a_whole_stream_is_kept(
@@ -380,6 +390,17 @@ async def test_embeddings_are_cached(mesh: Mesh, rude: RudeProvider, script: str
     answers = [await post(mesh.proxy_port, document, headers, "/v1/embeddings") for _ in range(2)]
     assert [status(answer) for answer in answers] == ["miss", "hit"]
     assert answers[1].json() == body
+
+
+async def test_embeddings_that_are_fewer_than_the_inputs_are_not_kept(
+    mesh: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """One vector for two texts passes, each time anew."""
+    body = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "model": "e"}
+    headers = rude.script(script, reply(200, body))
+    document = {"model": "cached", "input": [f"text {next(_QUESTIONS)}", "another"]}
+    answers = [await post(mesh.proxy_port, document, headers, "/v1/embeddings") for _ in range(2)]
+    assert [(status(answer), answer.json()) for answer in answers] == [("miss", body)] * 2
 
 
 async def test_another_operation_is_another_question(mesh: Mesh) -> None:

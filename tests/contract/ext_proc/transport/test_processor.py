@@ -33,9 +33,8 @@ from ext_proc.transport.server import MAX_MESSAGE_BYTES, ProcessorServer
 from ext_proc.wiring.stages import stages
 from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, snapshot
 
-ANSWER = orjson.dumps(
-    {"choices": [{"finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
-)
+CHOICES = [{"finish_reason": "stop", "message": {"content": "Hi"}}]
+ANSWER = orjson.dumps({"choices": CHOICES, "usage": {"prompt_tokens": 1, "completion_tokens": 2}})
 
 
 class NoQuota:
@@ -217,7 +216,7 @@ async def test_a_thousand_at_once_each_get_their_own_answer(processor: Running) 
 
     async def ask(number: int) -> bool:
         body = orjson.dumps({**HELLO, "seed": number})
-        answer = orjson.dumps({"choices": [{"finish_reason": "stop"}], "id": number})
+        answer = orjson.dumps({"choices": CHOICES, "id": number})
         request = ProcessingRequest(request_body=HttpBody(body=body))
         response = ProcessingRequest(response_body=HttpBody(body=answer))
         await processor.call(REQUEST, request, RESPONSE, response)
