@@ -104,5 +104,5 @@ SHARING = Sharing(Flights(), NoCaller(), "outrigger_origin_0", structlog.get_log
 
 def caching(entries: int = 100) -> Caching:
     """Return a cache of `entries` in memory, whose clock stands still, and of which nothing is void."""
-    tiers = Tiers(MemoryStore(entries, 1_000_000, lambda: 0.0), {}, lambda: Clocks(0.0, 0.0))
+    tiers = Tiers(MemoryStore(entries, 64_000_000, lambda: 0.0), {}, lambda: Clocks(0.0, 0.0))
     return Caching(tiers, CacheTally(), tuple)

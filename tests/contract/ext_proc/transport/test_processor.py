@@ -112,7 +112,7 @@ async def running(transport: Transport, first: PassingStage | None = None) -> As
     holder = SnapshotHolder()
     cached = PolicyLayer("p", settings={"cache.enabled": True})
     holder.replace(snapshot(policies=(cached,)))
-    real = stages(caching(), Counted(), NoQuota(), 0, SHARING)
+    real = stages(caching(1000), Counted(), NoQuota(), 0, SHARING)
     pipeline = Pipeline((*([first] if first else []), *real), holder, Counted())
     with TemporaryDirectory(prefix="or-") as folder:
         socket = Path(folder) / "p.sock"
@@ -223,7 +223,7 @@ async def test_a_thousand_at_once_each_get_their_own_answer(processor: Running) 
         replies = await processor.call(REQUEST, request)
         return bool(orjson.loads(replies[1].immediate_response.body)["id"] == number)
 
-    # The store holds 100: the answers are asked for right after they were given.
+    # What is new has a quarter of the store's 1,000: the answers are asked for right after they were given.
     for start in range(0, 1000, 100):
         assert all(await asyncio.gather(*(ask(number) for number in range(start, start + 100))))
 
