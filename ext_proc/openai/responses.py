@@ -33,28 +33,31 @@ class Completion:
     answers: int = 0
 
     def answers_all_of(self, request: Request) -> bool:
-        """Whether it may be kept as the answer to `request`: whole, at its end, as many as were asked."""
-        return (
-            self.complete and ENDS.issuperset(self.finish_reasons) and self.answers == _answers_asked(request)
-        )
+        """Whether it may be kept as the answer to `request`: whole, at its end, as many as were asked.
+
+        A server that does not know `n` gives one choice to each input, the next time too.
+        """
+        if not self.complete or not ENDS.issuperset(self.finish_reasons):
+            return False
+        inputs, each = _answers_asked(request)
+        return self.answers in (inputs, inputs * each)
 
 
-def _answers_asked(request: Request) -> int:
-    """Return how many choices or vectors `request` asks for, 0 when only its provider knows."""
+def _answers_asked(request: Request) -> tuple[int, int]:
+    """Return how many inputs `request` has, and answers to each; 0 when only its provider knows."""
     document = request.document
     if request.operation is Operation.EMBEDDINGS:
-        return _inputs(document.get("input"))
+        return _inputs(document.get("input")), 1
     number = document.get("n")
     if number is None:
         number = 1
     if isinstance(number, bool) or not isinstance(number, int | float) or number < 1 or number % 1 != 0:
-        return 0
+        return 0, 0
     if request.operation is Operation.CHAT:
         messages = document.get("messages")
-        if isinstance(messages, list) and _begins_with(messages, list):
-            return len(messages) * int(number)
-        return int(number)
-    return _inputs(document.get("prompt")) * int(number)
+        several = isinstance(messages, list) and _begins_with(messages, list)
+        return len(messages) if several and isinstance(messages, list) else 1, int(number)
+    return _inputs(document.get("prompt")), int(number)
 
 
 def _inputs(value: object) -> int:

@@ -45,7 +45,7 @@ VARIANTS: dict[str, Any] = {
     "response_format": {"type": "json_object"},
     "seed": 1,
     "stop": ["\n"],
-    "n": 1,
+    "n": 2,
     "logit_bias": {"50256": -100},
     "parallel_tool_calls": False,
     "temperature": 0.7,
