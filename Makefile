@@ -28,7 +28,7 @@ up: $(STAMP) ## Run the whole mesh on this machine (Ctrl-C stops it)
 
 test: $(STAMP) ## Run every test: unit, contract, end to end
 	@# A test of milliseconds may fail beside two others: what failed is tried once more by itself.
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS) \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) \
 	  || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
 unit: $(STAMP) ## Run only the tests that need no process

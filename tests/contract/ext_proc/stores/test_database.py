@@ -72,7 +72,7 @@ async def fill(store: DatabaseStore, numbers: range, ttl_s: float = 60.0) -> Non
     """Keep an answer under each of `numbers`, one batch after the other."""
     before = store.stats.written
     for number in numbers:
-        store.put(numbered(number), answer(b"x" * 1_000, ttl_s))
+        store.put(numbered(number), answer(b'{"a": "' + b"x" * 1_000 + b'"}', ttl_s))
     await written(store, before + len(numbers))
 
 
