@@ -172,7 +172,7 @@ def test_killed_in_the_middle_of_an_apply_it_is_all_or_nothing(governed: Governe
     """Whenever the control plane dies, it comes back with one whole batch, and takes the next one."""
     size = 300
     before = governed.apply(batch(0, size))
-    for number in range(1, 6):
+    for number in (1, 3, 5):
         answered = threading.Event()
 
         def send(number: int = number, answered: threading.Event = answered) -> None:

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.contract.control_plane.api.papers import backend, consumer, model
 from tests.contract.control_plane.api.served import ADMIN, serve
 
-EXAMPLES = 3
+EXAMPLES = 2
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
