@@ -13,7 +13,7 @@ from control_plane.store.opening import store_for
 from tests.harness.registries import ACTOR, backend, consumer, model, new_registry, raw
 
 MANY = 200
-KILLS = 5
+KILLS = 2
 
 # Applies the same documents with one number in all of them, and says so once it is done.
 WRITER = """
