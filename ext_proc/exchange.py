@@ -11,6 +11,7 @@ from enum import Enum, StrEnum, auto
 from functools import lru_cache
 
 from ext_proc.answers import StoredAnswer
+from ext_proc.candidates import Candidate
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
 from ext_proc.contract.policies import DEFAULTS, Policy
@@ -141,6 +142,7 @@ class Exchange:
     policy: Policy = DEFAULTS
     version: Version | None = None
     backend: Backend | None = None
+    candidates: tuple[Candidate, ...] = ()  # with fallbacks: who may answer, the assigned one first
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
     cache_key: bytes | None = None
@@ -166,6 +168,11 @@ class Exchange:
     response: ResponseHead | None = None
     recorder: StreamRecorder | None = None
     recorded: bool = False
+
+    def take(self, candidate: Candidate) -> None:
+        """Have `candidate`, one of the `candidates`, answer; those before it are passed over."""
+        self.candidates = self.candidates[self.candidates.index(candidate) :]
+        self.model, self.version, self.backend = candidate.model, candidate.version, candidate.backend
 
     @property
     def model_name(self) -> str:
@@ -230,6 +237,8 @@ def describe(exchange: Exchange) -> Metadata:
         pairs.append((telemetry.SHOWN_MODEL, exchange.asked_model))
     if exchange.version is not None:
         pairs.append((telemetry.VERSION, exchange.version.name))
+    if exchange.release:
+        pairs.append((telemetry.RELEASE, exchange.release))
     if exchange.backend is not None:
         pairs.append((telemetry.BACKEND, exchange.backend.name))
     if exchange.tier:

@@ -118,6 +118,7 @@ def _model(name: str, spec: ModelSpec, pins: Mapping[str, str]) -> contract.Mode
             contract.Version(version.name, version.backend, version.upstream_model or name, version.weight)
             for version in spec.versions
         ),
+        fallbacks=spec.fallbacks,
         # A rule that asks for a load is left out whole: without that condition it would always match.
         degrade=tuple(
             contract.Degrade(rule.model, rule.user_agent, rule.tier)

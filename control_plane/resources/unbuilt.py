@@ -20,7 +20,7 @@ _UNBUILT_LIMITS: Final = frozenset({("limits", "tokensPerDay"), ("limits", "cost
 # Written paths within `spec`, list positions left out; a path stands for everything below it, () for all.
 UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Backend": frozenset({("quota", "requestsPerMinute"), ("quota", "tokensPerMinute"), ("warmup",)}),
-    "Model": frozenset({("fallbacks",), ("degrade", "load"), *_UNBUILT_LIMITS}),
+    "Model": frozenset({("degrade", "load"), *_UNBUILT_LIMITS}),
     "Tier": _UNBUILT_LIMITS,
     "Consumer": _UNBUILT_LIMITS,
     "Policy": frozenset(

@@ -16,6 +16,7 @@ from pydantic import StringConstraints, TypeAdapter
 Protocol = Literal["openai", "azure-openai"]
 HttpVersion = Literal["auto", "1.1", "2"]
 Salt = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{2}){0,64}$")]
+StickyBy = Literal["consumer", "session", "ip"]
 Setting = bool | int | float | str | tuple[str, ...] | None
 
 
@@ -108,14 +109,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What applications ask for by name. `pins` maps exact last user messages to their fixed answers."""
+    """What applications ask for by name. `pins` maps exact last user messages to their fixed answers.
+
+    `fallbacks` are the Models that answer in its place when it cannot, in order.
+    """
 
     name: str
     versions: tuple[Version, ...]
+    fallbacks: tuple[str, ...] = ()
     degrade: tuple[Degrade, ...] = ()
     prices: Prices | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
     limits: Limits | None = None
+    releases: tuple[Rollout, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

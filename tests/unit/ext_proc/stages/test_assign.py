@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -55,3 +56,18 @@ async def test_a_caller_stays_on_its_version() -> None:
         sticky.add(opened.version)
         assert opened.backend is policy.backends["b"]
     assert len(sticky) == 1
+
+
+async def test_a_model_with_fallbacks_has_candidates() -> None:
+    """The assigned version comes first, then one of each fallback; taking one passes over those before."""
+    spare = Model("spare", (Version("v", "b", "spare-1"),))
+    model = replace(TWO, fallbacks=("spare",))
+    opened = exchange(snapshot(models={"m": model, "spare": spare}))
+    opened.model = model
+    await Assign(lambda: 0.0).on_request(opened)
+    assert [(one.model, one.version) for one in opened.candidates] == [
+        (model, TWO.versions[0]),
+        (spare, spare.versions[0]),
+    ]
+    opened.take(opened.candidates[1])
+    assert (opened.model, opened.version, len(opened.candidates)) == (spare, spare.versions[0], 1)
