@@ -1,7 +1,8 @@
 """What a provider's headers say about its quota and when to come back (pure; `now` is passed in).
 
-The forms are those of OpenAI (`x-ratelimit-*`), of RFC 9110 (`Retry-After`) and of the servers that mix
-them. What cannot be read, is negative or lies in the past is no hint.
+The forms are those of OpenAI (`x-ratelimit-*`), Azure (`retry-after-ms`, `x-ms-retry-after-ms`), Anthropic
+(`anthropic-ratelimit-*`), OpenRouter (`x-ratelimit-reset`), of RFC 9110 (`Retry-After`) and of the servers
+that mix them. What cannot be read, is negative or lies in the past is no hint.
 """
 
 from __future__ import annotations
@@ -37,6 +38,21 @@ _MONTHS: Final = {
     )
 }
 _CLOCK: Final = r"(?P<h>\d{2}):(?P<m>\d{2}):(?P<s>\d{2})"
+_RETRY_AFTER_MS: Final = ("retry-after-ms", "x-ms-retry-after-ms")
+_PREFIXES: Final = ("x-ratelimit-", "anthropic-ratelimit-")
+# Each of requests, then of tokens.
+_LIMITS: Final = (
+    ("x-ratelimit-limit-requests", "anthropic-ratelimit-requests-limit", "x-ratelimit-limit"),
+    ("x-ratelimit-limit-tokens", "anthropic-ratelimit-tokens-limit"),
+)
+_REMAINING: Final = (
+    ("x-ratelimit-remaining-requests", "anthropic-ratelimit-requests-remaining", "x-ratelimit-remaining"),
+    ("x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-remaining"),
+)
+_RESETS: Final = (
+    ("x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset", "x-ratelimit-reset"),
+    ("x-ratelimit-reset-tokens", "anthropic-ratelimit-tokens-reset"),
+)
 # RFC 9110 section 5.6.7: IMF-fixdate, RFC 850, asctime.
 _DATES: Final = tuple(
     re.compile(pattern, re.ASCII | re.IGNORECASE)
@@ -90,28 +106,41 @@ class RateLimitHint:
 
 
 def parse_hints(headers: Mapping[str, str], now: float) -> RateLimitHint:
-    """Read the quota headers of one answer.
+    """Read the quota headers of one answer. Of names that say the same, the first that can be read counts.
 
     Args:
         headers: lower-case names.
         now: seconds since the epoch.
     """
+    limits = [_first_count(headers, names) for names in _LIMITS]
+    remaining = [_first_count(headers, names) for names in _REMAINING]
+    resets = [
+        next((wait for name in names if (wait := reset_s(headers.get(name), now)) is not None), None)
+        for names in _RESETS
+    ]
     return RateLimitHint(
-        _count(headers.get("x-ratelimit-limit-requests")),
-        _count(headers.get("x-ratelimit-limit-tokens")),
-        _count(headers.get("x-ratelimit-remaining-requests")),
-        _count(headers.get("x-ratelimit-remaining-tokens")),
-        reset_s(headers.get("x-ratelimit-reset-requests"), now),
-        reset_s(headers.get("x-ratelimit-reset-tokens"), now),
+        limits[0],
+        limits[1],
+        # Nothing remains of no limit.
+        remaining[0] if limits[0] != 0 else None,
+        remaining[1] if limits[1] != 0 else None,
+        resets[0],
+        resets[1],
         retry_after_s(headers, now),
     )
 
 
+def speaks_of_quota(headers: Mapping[str, str]) -> bool:
+    """Say whether any of the headers is about a quota."""
+    return any(name.startswith(_PREFIXES) for name in headers)
+
+
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the wait of `retry-after-ms`, else of `retry-after` (a number or one of HTTP's three dates)."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None and (wait := _believable(milliseconds / 1000)) is not None:
-        return wait
+    """Return the wait in milliseconds, else of `retry-after` (a number or one of HTTP's three dates)."""
+    for name in _RETRY_AFTER_MS:
+        milliseconds = _number(headers.get(name))
+        if milliseconds is not None and (wait := _believable(milliseconds / 1000)) is not None:
+            return wait
     text = headers.get("retry-after")
     seconds = _number(text)
     if seconds is not None:
@@ -124,7 +153,7 @@ def reset_s(text: str | None, now: float) -> float | None:
     """Return the wait of an `x-ratelimit-reset-*` value.
 
     `1ms`, `2s`, `6m0s` and `1h2m3.5s` are waits, so is a small number (seconds); a large number is a time
-    in seconds or milliseconds since the epoch; an ISO 8601 time without a zone is UTC.
+    in seconds or milliseconds since the epoch; an ISO 8601 time without a zone is UTC; HTTP's dates are read.
     """
     if text is None:
         return None
@@ -141,7 +170,8 @@ def reset_s(text: str | None, now: float) -> float | None:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return _believable(moment.timestamp() - now)
     except (ValueError, OverflowError):
-        return None
+        date = _http_date(text, now)
+        return None if date is None else _believable(date - now)
 
 
 def _believable(wait_s: float) -> float | None:
@@ -152,6 +182,10 @@ def _number(text: str | None) -> float | None:
     if text is None or _NUMBER.fullmatch(text.strip()) is None:
         return None
     return float(text)
+
+
+def _first_count(headers: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if (count := _count(headers.get(name))) is not None), None)
 
 
 def _count(text: str | None) -> int | None:

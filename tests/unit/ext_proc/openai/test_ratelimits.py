@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.openai.ratelimits import MAX_WAIT_S, RateLimitHint, parse_hints, reset_s, retry_after_s
+from ext_proc.openai.ratelimits import (
+    MAX_WAIT_S,
+    RateLimitHint,
+    parse_hints,
+    reset_s,
+    retry_after_s,
+    speaks_of_quota,
+)
 
 MOMENT = datetime(2026, 11, 6, 8, 49, 37, tzinfo=UTC)
 NOW = MOMENT.timestamp()
@@ -185,3 +192,16 @@ def test_durations_add_up(hours: int, minutes: int, seconds: int, milliseconds: 
     """Go's way to write a duration, which OpenAI uses."""
     total = hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
     assert reset_s(f"{hours}h{minutes}m{seconds}s{milliseconds}ms", NOW) == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("headers", "speaks"),
+    [
+        ({"x-ratelimit-limit-tokens": "1"}, True),
+        ({"anthropic-ratelimit-requests-remaining": "1"}, True),
+        ({"content-type": "application/json", "retry-after": "1"}, False),
+    ],
+)
+def test_who_speaks_of_a_quota(headers: dict[str, str], *, speaks: bool) -> None:
+    """By the names alone."""
+    assert speaks_of_quota(headers) is speaks
