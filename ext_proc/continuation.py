@@ -14,7 +14,8 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.answer_forms import JSON, READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
 from ext_proc.contract import headers as names
 from ext_proc.exchange import Answered, Exchange, Forward, RequestHead, ResponseHead
-from ext_proc.flights import Flight, Flights, Landed, LiveStream, StreamCut
+from ext_proc.flights import Flight, Flights, Landed
+from ext_proc.live_stream import LiveStream, StreamCut
 from ext_proc.openai.chunks import replay
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.responses import parse_completion

@@ -28,7 +28,8 @@ from ext_proc.exchange import (
     describe,
     stamps,
 )
-from ext_proc.flights import Call, Flight, Flights, Follow, Follower, Landed, Lead, LiveStream
+from ext_proc.flights import Call, Flight, Flights, Follow, Follower, Landed, Lead
+from ext_proc.live_stream import LiveStream
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.pipeline import PassingStage
 from ext_proc.question import directives, is_shareable, partition, question_key

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,8 @@ from ext_proc.answer_forms import EVENT_STREAM, READ_AT_MOST_BYTES, STREAM_TYPE,
 from ext_proc.continuation import Caller, CallFailed, Reply
 from ext_proc.contract import headers as names
 from ext_proc.exchange import Exchange
-from ext_proc.flights import Flight, Flights, Follower, LiveStream, StreamCut
+from ext_proc.flights import Flight, Flights, Follower
+from ext_proc.live_stream import LiveStream, StreamCut
 from ext_proc.openai.recording import StreamRecorder
 
 READ_BYTES: Final = 65536
@@ -34,8 +36,8 @@ _HOP_HEADERS: Final = frozenset((b"connection", b"keep-alive", b"transfer-encodi
 class _Turns:
     """Lets a few conversations at a time do what costs most.
 
-    Thousands may arrive, or hear the first part, at one moment: in one go they would keep the event loop from
-    Envoy's health checks for so long that it takes the processor for dead.
+    Thousands may arrive at one moment: in one go they would keep the event loop from Envoy's health checks
+    for so long that it takes the processor for dead.
     """
 
     def __init__(self) -> None:
@@ -119,9 +121,12 @@ class _Conversation:
         while (request := await self._request()) is not None:
             if not await self._answer(request):
                 return
-            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            if self._http.their_state is not h11.DONE:
                 return
-            self._http.start_next_cycle()
+            unread, _ = self._http.trailing_data
+            self._http = h11.Connection(h11.SERVER)
+            if unread:
+                self._http.receive_data(unread)
 
     async def _request(self) -> h11.Request | None:
         request = None
@@ -172,17 +177,17 @@ class _Conversation:
         begun = False
         try:
             async for piece in live.follow(usage=follower.usage):
-                if not begun:
-                    await self._turns.take()
-                    begun = True
-                    told = [(names.BACKEND.encode(), flight.backend.encode())] if flight.backend else []
-                    self._begin(200, [(b"content-type", EVENT_STREAM.encode()), *told])
-                await self._send(piece)
+                # Written as it stands: hundreds are told the same at one moment, by this one thread.
+                head = b"" if begun else _stream_head(flight.backend)
+                begun = True
+                self._writer.write(b"%b%x\r\n%b\r\n" % (head, len(piece), piece))
+                await self._writer.drain()
         except StreamCut:
             if begun:
                 raise
         if begun:
-            await self._end()
+            self._writer.write(b"0\r\n\r\n")
+            await self._writer.drain()
         else:
             await self._alone(flight.leader, follower)
 
@@ -233,6 +238,14 @@ class _Conversation:
         unsent, self._unsent = self._unsent, b""
         self._writer.write(unsent)
         await self._writer.drain()
+
+
+@lru_cache(maxsize=64)
+def _stream_head(backend: str) -> bytes:
+    """Return how the answer to a follower begins."""
+    told = f"{names.BACKEND}: {backend}\r\n" if backend else ""
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {EVENT_STREAM}\r\n{told}transfer-encoding: chunked\r\n\r\n"
+    return head.encode()
 
 
 def _usage_filter(leader: Exchange, follower: Follower, reply: Reply) -> StreamRecorder | None:

@@ -16,7 +16,8 @@ from structlog.testing import capture_logs
 from ext_proc.answer_forms import READ_AT_MOST_BYTES
 from ext_proc.continuation import CallFailed, FlightContinuation, Reply
 from ext_proc.exchange import Answered, Exchange, Forward, RequestHead
-from ext_proc.flights import Flight, Flights, Landed, LiveStream, StreamCut
+from ext_proc.flights import Flight, Flights, Landed
+from ext_proc.live_stream import LiveStream, StreamCut
 from ext_proc.openai.paths import Operation
 from tests.unit.ext_proc.exchanges import exchange
 from tests.unit.ext_proc.test_flights import DONE, FOLLOWER, all_of, event, settled

@@ -15,8 +15,9 @@ from structlog.testing import capture_logs
 
 from ext_proc.continuation import CallFailed
 from ext_proc.exchange import Forward
-from ext_proc.flights import Flight, Flights, Follower, LiveStream
+from ext_proc.flights import Flight, Flights, Follower
 from ext_proc.limits.claims import Metered
+from ext_proc.live_stream import LiveStream
 from ext_proc.openai.paths import Operation
 from ext_proc.transport.origin import OriginServer
 from tests.unit.ext_proc.exchanges import HELLO, exchange, head
