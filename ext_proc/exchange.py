@@ -142,6 +142,8 @@ class Exchange:
     policy: Policy = DEFAULTS
     version: Version | None = None
     backend: Backend | None = None
+    assigned: str = ""  # the version's name, whoever answers in the end
+    release: str = ""  # the Release that chose it
     candidates: tuple[Candidate, ...] = ()  # with fallbacks: who may answer, the assigned one first
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
@@ -237,6 +239,8 @@ def describe(exchange: Exchange) -> Metadata:
         pairs.append((telemetry.SHOWN_MODEL, exchange.asked_model))
     if exchange.version is not None:
         pairs.append((telemetry.VERSION, exchange.version.name))
+    if exchange.release:
+        pairs += ((telemetry.RELEASE, exchange.release), (telemetry.ASSIGNED, exchange.assigned))
     if exchange.release:
         pairs.append((telemetry.RELEASE, exchange.release))
     if exchange.backend is not None:

@@ -143,6 +143,8 @@ def to_record(entry: accesslog_pb2.HTTPAccessLogEntry) -> RequestRecord | None:
         operation=operation,
         model=_name(decided, telemetry.MODEL),
         version=_name(decided, telemetry.VERSION),
+        release=_name(decided, telemetry.RELEASE),
+        assigned=_name(decided, telemetry.ASSIGNED),
         cache=_name(decided, telemetry.CACHE),
         tier=_name(decided, telemetry.TIER),
         stream=bool(decided.get(telemetry.STREAM, False)),

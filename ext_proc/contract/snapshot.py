@@ -108,6 +108,27 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Rollout:
+    """A Release of one Model on its way: `share` (0 to 1) of the callers it concerns get `to_version`.
+
+    It decides between its two versions only, and for callers that meet every condition: one of the `tiers`,
+    of the `consumers` and of the `user_agents` (globs), all `headers` (lower-case names). What is empty is no
+    condition. `sticky_by` says what ties a caller to its version, the first one it has.
+    """
+
+    name: str
+    from_version: str
+    to_version: str
+    share: float
+    salt: str
+    sticky_by: tuple[StickyBy, ...] = ("consumer", "session")
+    tiers: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    user_agents: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """What applications ask for by name. `pins` maps exact last user messages to their fixed answers.
 

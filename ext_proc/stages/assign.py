@@ -1,16 +1,24 @@
-"""Which version of the Model answers: `assignment` decides, by weight and by the Releases on their way."""
+"""Which version of the Model answers: `assignment` decides, by weight and by the Releases on their way.
+
+With fallbacks, one version of each is assigned too, should it have to answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ext_proc.assignment import Caller, assign
+from ext_proc.candidates import Candidate, stand_ins
+from ext_proc.contract.snapshot import Model, Version
 from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.pipeline import PassingStage
 
 
 class Assign(PassingStage):
-    """Fills in `version`, its `backend` and the `release` that chose it. `draw` returns numbers in [0, 1)."""
+    """Fills in `version`, its `backend`, the `release` that chose it, and the `candidates`.
+
+    `draw` returns uniform numbers in [0, 1).
+    """
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
@@ -25,8 +33,17 @@ class Assign(PassingStage):
         else:
             assigned = assign(model, caller_of(exchange), self._draw)
             version, exchange.release = assigned.version, assigned.release
-        exchange.version = version
-        exchange.backend = exchange.loaded.snapshot.backends[version.backend]
+        snapshot = exchange.loaded.snapshot
+        backend = snapshot.backends[version.backend]
+        exchange.version, exchange.backend, exchange.assigned = version, backend, version.name
+        if model.fallbacks:
+            caller = caller_of(exchange)
+
+            def choose(fallback: Model) -> Version:
+                return assign(fallback, caller, self._draw).version
+
+            others = stand_ins(snapshot, model, backend, choose)
+            exchange.candidates = (Candidate(model, version, backend), *others)
         return None
 
 

@@ -37,6 +37,8 @@ class RequestRecord:
         backend: the Backend that answered, or the one it was sent to; "" for none.
         operation: `chat`, `text_completion`, `embeddings`, or "" for any other path.
         model: the Model's name; "" when none is configured by the name that was asked for.
+        release: the Release that chose the version, or "".
+        assigned: with a release, the version that it chose; `model` and `version` may be a fallback's.
         cache: `hit`, `miss`, `bypass`, `coalesced`, or "" when the processor did not say.
         input_tokens: None when nobody told.
         output_tokens: None when nobody told.
@@ -57,6 +59,8 @@ class RequestRecord:
     operation: str = ""
     model: str = ""
     version: str = ""
+    release: str = ""
+    assigned: str = ""
     cache: str = ""
     tier: str = ""
     stream: bool = False

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from ext_proc.contract.snapshot import Consumer, Model, Version
-from ext_proc.stages.assign import Assign, pick, point
+from ext_proc.contract.snapshot import Consumer, Model, Rollout, Version
+from ext_proc.stages.assign import Assign
 from tests.unit.ext_proc.exchanges import exchange, snapshot
 
 TWO = Model("m", (Version("old", "b", "m-1", 95), Version("new", "b", "m-2", 5)))
-
-
-def test_shares_follow_the_weights() -> None:
-    """5 of 100 are 5 %, whatever the weights sum to."""
-    chosen = Counter(pick(TWO, place / 1000).name for place in range(1000))
-    assert chosen == {"old": 950, "new": 50}
-
-
-@given(st.floats(0, 1, exclude_max=True))
-def test_a_version_of_weight_zero_is_never_chosen(place: float) -> None:
-    """Not at the edges either."""
-    model = Model("m", (Version("a", "b", "m", 0), Version("b", "b", "m", 1), Version("c", "b", "m", 0)))
-    assert pick(model, place).name == "b"
-
-
-def test_places_are_uniform_and_constant() -> None:
-    """One key has one place; many keys fill the range evenly."""
-    assert point("m", "consumer:a") == point("m", "consumer:a")
-    places = [point("m", f"consumer:{number}") for number in range(20_000)]
-    assert sum(place < 0.05 for place in places) == pytest.approx(1000, abs=120)
 
 
 async def test_a_caller_stays_on_its_version() -> None:
@@ -71,3 +46,12 @@ async def test_a_model_with_fallbacks_has_candidates() -> None:
     ]
     opened.take(opened.candidates[1])
     assert (opened.model, opened.version, len(opened.candidates)) == (spare, spare.versions[0], 1)
+
+
+async def test_a_release_is_told() -> None:
+    """So that its versions can be compared, whoever answers in the end."""
+    model = replace(TWO, releases=(Rollout("r", "old", "new", 1.0, "salt"),))
+    opened = exchange(snapshot(models={"m": model}))
+    opened.model = model
+    await Assign(lambda: 0.5).on_request(opened)
+    assert (opened.version_name, opened.release, opened.assigned) == ("new", "r", "new")
