@@ -19,7 +19,7 @@ _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
 _USAGE: Final = b'"usage"'
 
 
-def _event_ends(data: bytes) -> list[int]:
+def event_ends(data: bytes) -> list[int]:
     """Return where each event of `data` ends."""
     if b"\r" in data:
         return [match.end() for match in _EVENT_END.finditer(data)]
@@ -116,7 +116,7 @@ class StreamRecorder:
         whole = 0
         out: list[bytes] = []
         changed = bool(self._tail)
-        for end_of_event in _event_ends(data):
+        for end_of_event in event_ends(data):
             block, whole = data[whole:end_of_event], end_of_event
             visible = self._visible(block)
             changed = changed or visible is not block

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from ext_proc.telemetry.redaction import redact
+from ext_proc.redaction.detectors import redact
 
 LEVELS: Final = {
     "debug": logging.DEBUG,

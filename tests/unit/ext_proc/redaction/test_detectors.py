@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext_proc.telemetry.redaction import Finding, Kind, find, is_card, is_id_card, redact
+from ext_proc.contract.entities import Entity
+from ext_proc.redaction.detectors import find, redact
+from ext_proc.redaction.findings import Finding
 
 ID_CARD = "11010519491231002X"
 CARD = "4111111111111111"
@@ -20,11 +22,12 @@ CARD = "4111111111111111"
         ("138 0013 8000 / 138-0013-8000", "[phone] / [phone]"),
         ("(+86)13800138000, 0086 13800138000, 8613800138000", "[phone], [phone], [phone]"),
         ("１３８００１３８０００", "[phone]"),
+        ("\\u8bdd13800138000, \\u7bb1a@b.cn", "\\u8bdd[phone], \\u7bb1[email]"),
         ("name_13900139000 tel13800138000", "name_[phone] tel[phone]"),
         ("010-88888888, (021) 6666 6666, 400-800-1234", "[phone], [phone], [phone]"),
         ("+1 415-555-2671 or 0049 30 901820", "[phone] or [phone]"),
-        (f"身份证{ID_CARD}.", "身份证[id-card]."),
-        ("110105 19491231 002x", "[id-card]"),
+        (f"身份证{ID_CARD}.", "身份证[identity]."),
+        ("110105 19491231 002x", "[identity]"),
         ("mail Zhang.San+x@mail.example.com.", "mail [email]."),
         (CARD, "[card]"),
         ("pay 4111-1111 with 4111-1111-1111-1111 12/26", "pay 4111-1111 with [card] 12/26"),
@@ -68,25 +71,12 @@ def test_left_alone(text: str) -> None:
 def test_six_items_two_adjacent_after_emoji() -> None:
     """Items that touch each other are each replaced whole; emoji before them shift nothing."""
     text = f"😀👨‍👩‍👧 13800138000{ID_CARD} a@b.cn，{CARD};+1 415-555-2671|sk-abc123def456 末"
-    assert redact(text) == "😀👨‍👩‍👧 [phone][id-card] [email]，[card];[phone]|[key] 末"
+    assert redact(text) == "😀👨‍👩‍👧 [phone][identity] [email]，[card];[phone]|[key] 末"
 
 
 def test_mail_address_touching_a_phone_number() -> None:
     """A number right behind an address is a finding of its own."""
     assert redact("a@b.com13800138000") == "[email][phone]"
-
-
-@pytest.mark.parametrize("number", ["110105194912310021", "110105194913310021", "11010519491231002A"])
-def test_identity_number_needs_date_and_checksum(number: str) -> None:
-    """A wrong check digit or an impossible birth date is no identity number."""
-    assert not is_id_card(number)
-
-
-def test_card_needs_luhn_and_network() -> None:
-    """Luhn alone is not enough: the number must lie in a range that a network uses."""
-    assert is_card(CARD)
-    assert not is_card("4111111111111112")
-    assert not is_card("1234567812345670")
 
 
 @settings(deadline=None)  # the first country code loads the numbering plans
@@ -105,7 +95,7 @@ def test_text_around_findings_is_unchanged(text: str) -> None:
     """Putting the found pieces back gives the text, and redacting again changes nothing."""
     pieces, at, redacted = [], 0, redact(text)
     for finding in find(text):
-        pieces.append(text[at : finding.start] + f"[{finding.kind}]")
+        pieces.append(text[at : finding.start] + f"[{finding.entity}]")
         at = finding.end
     assert redacted == "".join(pieces) + text[at:]
     assert redact(redacted) == redacted
@@ -115,10 +105,10 @@ def test_text_around_findings_is_unchanged(text: str) -> None:
 @given(
     before=st.text(st.characters(exclude_categories=("Nd", "Cs"), exclude_characters="+-.@()"), max_size=20),
     item=st.sampled_from(
-        [("13800138000", Kind.PHONE), (ID_CARD, Kind.ID_CARD), (CARD, Kind.CARD), ("a1@b.cn", Kind.EMAIL)]
+        [("13800138000", "phone"), (ID_CARD, "identity"), (CARD, "card"), ("a1@b.cn", "email")]
     ),
 )
-def test_found_in_any_surrounding(before: str, item: tuple[str, Kind]) -> None:
+def test_found_in_any_surrounding(before: str, item: tuple[str, Entity]) -> None:
     """A blank away from anything but digits and signs, each item is found at its place."""
     text = f"{before} {item[0]}"
     assert Finding(item[1], len(before) + 1, len(text)) in find(text)

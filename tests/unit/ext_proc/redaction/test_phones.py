@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ext_proc.telemetry.phones import international_length
+from ext_proc.redaction.phones import international_length
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_length_of_number(candidate: str, length: int) -> None:
 def test_library_is_loaded_late() -> None:
     """A process that never sees a country code never loads the numbering plans."""
     program = (
-        "import sys; from ext_proc.telemetry.redaction import redact; redact('13800138000 4111111111111111');"
+        "import sys; from ext_proc.redaction.detectors import redact; redact('13800138000 4111111111111111');"
         "sys.exit('phonenumbers' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

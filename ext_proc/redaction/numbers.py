@@ -1,90 +1,28 @@
-"""Personal data and secrets in a text: where they are, and the text without them (pure).
+"""Phone, identity and card numbers in a text, by their forms, ranges and checksums (pure).
 
-Knows nothing of logs, prompts or requests. What counts: mainland-China mobile, landline and service
-numbers, international phone numbers, 18-digit identity numbers with a right checksum (GB 11643), mail
-addresses, keys and tokens, bank cards by Luhn within the ranges that card networks use. What does not
-count: UUIDs, hexadecimal strings, time stamps, decimals, numbers whose checksum is wrong.
+Takes time linear in the length of the text; patterns run only around runs of digits that are long enough.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
-from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
-from ext_proc.telemetry.phones import international_length
+from ext_proc.contract.entities import Entity
+from ext_proc.redaction.findings import Finding, Span, blanked
+from ext_proc.redaction.phones import international_length
 
-
-class Kind(StrEnum):
-    """What was found. The value stands between brackets in the redacted text."""
-
-    PHONE = "phone"
-    ID_CARD = "id-card"
-    EMAIL = "email"
-    KEY = "key"
-    CARD = "card"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to hide: `text[start:end]`, in code points."""
-
-    kind: Kind
-    start: int
-    end: int
-
-
-# Full-width digits and the dashes and blanks people paste, one character for one, so that positions hold.
-_FOLD: Final = {
-    **{0xFF10 + digit: ord("0") + digit for digit in range(10)},
-    **dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2212, 0xFF0D), ord("-")),
-    **dict.fromkeys((0xA0, 0x2002, 0x2003, 0x2009, 0x202F, 0x3000), ord(" ")),
-    0xFF0B: ord("+"),
-    0xFF20: ord("@"),
-    0xFF0E: ord("."),
-    0xFF08: ord("("),
-    0xFF09: ord(")"),
-    0xFF38: ord("X"),
-}
-
-_KEYS: Final = re.compile(
-    r"""
-      (?i:\bbearer\s+)(?P<bearer>[A-Za-z0-9._~+/=-]{6,})
-    | (?i:\bbasic\s+)(?P<basic>[A-Za-z0-9+/]{12,}={0,2})
-    | ://[^\s/@:"']*:(?P<url>[^\s/@"']+)@
-    | (?i:(?<![a-z])(?:authorization|(?:x-)?api[-_]?key|passw(?:or)?d|client[-_]secret|access[-_]token))
-      \\?["']?\s*[:=]\s*\\?["']?
-      (?!(?i:bearer|basic)\s)(?P<named>(?=[^\s"',;&}\\]*\d|[^\s"',;&}\\]{16})[^\s"',;&}\\]{6,})
-    | (?<![A-Za-z0-9])(?P<token>
-          sk-(?:[A-Za-z0-9_-]*\d[A-Za-z0-9_-]{2,}|[A-Za-z0-9_-]{16,})
-        | or[kt]_[A-Za-z0-9_-]{4,}
-        | (?:[prs]k_(?:live|test)|gh[pousr]|github_pat|glpat|gsk|hf|xai|npm|pypi)[_-][A-Za-z0-9_-]{16,}
-        | xox[abeprs]-[A-Za-z0-9-]{10,}
-        | AIza[A-Za-z0-9_-]{30,}
-        | A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])
-        | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*
-        | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----(?:.*?-----END\ [A-Z ]*PRIVATE\ KEY-----|.*)
-      )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-# A quick look whether `_KEYS` can match at all: it spares most texts its many branches.
-_KEY_HINT: Final = re.compile(
-    r"bearer\s|basic\s|://|authorization|key|passw|secret|token|sk-|[a-z]k_|or[kt]_|gh[pousr]_|github_pat|glpat"
-    r"|gsk|hf_|xai|npm|pypi|xox|aiza|a[ks]ia|eyj",
-    re.IGNORECASE,
-)
-# The look-behind starts each run of address characters once, which keeps long texts linear.
-_EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
-)
+# What a number of any kind lies in: a run of digits and what stands between them.
+_RUN: Final = re.compile(r"\d[\d ()\-./]{8,}+")
+_RUN_AFTER_PLUS: Final = re.compile(r"\+\d[\d ()\-./]{5,}+")
+_LEAST_DIGITS: Final = 9
+# Beyond this nothing is looked at to judge a number: it holds the longest digest.
+_AROUND: Final = 128
 _UUID: Final = re.compile(
     r"(?<![0-9a-zA-Z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9a-zA-Z])"
 )
-_MANY_DIGITS: Final = re.compile(r"\d(?:[ ()\-./]{0,2}\d){6}")
 _ID_CARD: Final = re.compile(r"(?<!\d)[1-9]\d{5}([ -]?)(?:18|19|20)\d{6}\1\d{3}(?:[Xx]|\d(?!\d))")
 _TOKEN_END: Final = re.compile(r"[0-9A-Za-z]*$")
 _TOKEN_START: Final = re.compile(r"[0-9A-Za-z]*")
@@ -96,7 +34,9 @@ _MOBILE: Final = re.compile(
     r"(?:([ -]?)\d{4}\1\d{4}|[ -]\d{3}[ -]\d{5}|\d[ -]\d{3}[ -]\d{4})(?!\d)(?!\.\d)"
 )
 _LANDLINE: Final = re.compile(
-    r"(?<![\d-])(?:(?:\+|00)86[ -]?\(?0?[1-9]\d{1,2}\)?[ -]?|\(0[1-9]\d{1,2}\)[ -]?|0[1-9]\d{1,2}[ -])"
+    # Area codes: 10, 2x, and three digits from 3 on.
+    r"(?<![\d-])(?:(?:\+|00)86[ -]?\(?0?[1-9]\d{1,2}\)?[ -]?"
+    r"|\(0(?:10|2\d|[3-9]\d\d)\)[ -]?|0(?:10|2\d|[3-9]\d\d)[ -])"
     r"[2-9]\d{2,3}[ -]?\d{4}(?![\d])(?:(?:-|转|ext\.?\s?)\d{1,6}(?!\d))?"
     r"|(?<![\d-])[48]00-\d{3}-?\d{4}(?![\d-])|(?<![\d-])[48]00-\d{4}-\d{3}(?![\d-])"
 )
@@ -114,46 +54,47 @@ _NETWORKS: Final = re.compile(
 )
 
 
-def redact(text: str) -> str:
-    """Return `text` with every finding replaced by its kind in brackets, such as `[phone]`.
+def number_findings(text: str) -> list[Finding]:
+    """Return the numbers of `text`, whose digits and signs are ASCII, in any order.
 
-    Nothing else changes, to the character. Control characters are the caller's affair.
+    Where two readings overlap, the surer one wins: identity number, card, phone.
     """
-    findings = find(text)
-    if not findings:
-        return text
-    parts: list[str] = []
-    at = 0
-    for finding in findings:
-        parts += (text[at : finding.start], "[", finding.kind, "]")
-        at = finding.end
-    parts.append(text[at:])
-    return "".join(parts)
-
-
-def find(text: str) -> list[Finding]:
-    """Return what has to be hidden in `text`, in order, without overlaps.
-
-    Where two readings overlap, the surer one wins: key, mail address, identity number, card, phone.
-    Takes time linear in the length of `text`.
-    """
-    folded = text if text.isascii() else text.translate(_FOLD)
     found: list[Finding] = []
-    if _KEY_HINT.search(folded) or "-----BEGIN" in folded:
-        folded = _collect(folded, found, Kind.KEY, _key_spans(folded))
-    if "@" in folded:
-        folded = _collect(folded, found, Kind.EMAIL, [match.span() for match in _EMAIL.finditer(folded)])
-    if _MANY_DIGITS.search(folded):
-        if "-" in folded:
-            folded = _UUID.sub(lambda match: "x" * len(match.group()), folded)
-        folded = _collect_neighbours(folded, found)
-        folded = _collect(folded, found, Kind.ID_CARD, _id_card_spans(folded))
-        folded = _collect(folded, found, Kind.CARD, _card_spans(folded))
-        folded = _collect(folded, found, Kind.PHONE, _plain_spans(folded, _MOBILE))
-        folded = _collect(folded, found, Kind.PHONE, _plain_spans(folded, _LANDLINE))
-        if "+" in folded or "00" in folded:
-            _collect(folded, found, Kind.PHONE, _international_spans(folded))
-    found.sort(key=lambda finding: finding.start)
+    for start, end in _windows(text):
+        for one in _findings(text[start:end]):
+            found.append(Finding(one.entity, start + one.start, start + one.end))
+    return found
+
+
+def _windows(text: str) -> list[Span]:
+    """Return the parts of `text` that numbers may be in, with what has to be seen around them."""
+    runs = [
+        match.span() for match in _RUN.finditer(text) if sum(map(str.isdigit, match.group())) >= _LEAST_DIGITS
+    ]
+    if "+" in text:
+        runs += [match.span() for match in _RUN_AFTER_PLUS.finditer(text)]
+        runs.sort()
+    windows: list[Span] = []
+    for start, end in runs:
+        left, right = max(0, start - _AROUND), min(len(text), end + _AROUND)
+        if windows and left <= windows[-1][1]:
+            windows[-1] = (windows[-1][0], max(windows[-1][1], right))
+        else:
+            windows.append((left, right))
+    return windows
+
+
+def _findings(text: str) -> list[Finding]:
+    found: list[Finding] = []
+    if "-" in text:
+        text = _UUID.sub(lambda match: "x" * len(match.group()), text)
+    text = _collect_neighbours(text, found)
+    text = _collect(text, found, "identity", _id_card_spans(text))
+    text = _collect(text, found, "card", _card_spans(text))
+    text = _collect(text, found, "phone", _plain_spans(text, _MOBILE))
+    text = _collect(text, found, "phone", _plain_spans(text, _LANDLINE))
+    if "+" in text or "00" in text:
+        _collect(text, found, "phone", _international_spans(text))
     return found
 
 
@@ -175,22 +116,10 @@ def is_card(number: str) -> bool:
     return (sum(digits[0::2]) + sum(_LUHN_DOUBLED[digit] for digit in digits[1::2])) % 10 == 0
 
 
-def _collect(text: str, found: list[Finding], kind: Kind, spans: list[tuple[int, int]]) -> str:
-    """Note the spans and return `text` with them blanked out, so that no later pattern reads them."""
-    if not spans:
-        return text
-    parts: list[str] = []
-    at = 0
-    for start, end in spans:
-        found.append(Finding(kind, start, end))
-        parts += (text[at:start], "\0" * (end - start))
-        at = end
-    parts.append(text[at:])
-    return "".join(parts)
-
-
-def _key_spans(text: str) -> list[tuple[int, int]]:
-    return [match.span(match.lastgroup or 0) for match in _KEYS.finditer(text)]
+def _collect(text: str, found: list[Finding], entity: Entity, spans: list[Span]) -> str:
+    """Note the spans and return `text` with them blanked out."""
+    found += [Finding(entity, start, end) for start, end in spans]
+    return blanked(text, spans)
 
 
 def _id_card_spans(text: str) -> list[tuple[int, int]]:
@@ -262,30 +191,30 @@ def _collect_neighbours(text: str, found: list[Finding]) -> str:
         cuts = _split(run.group())
         if cuts is None or _in_hex(text, *run.span()):
             continue
-        for (start, kind), (end, _) in pairwise([*cuts, (len(run.group()), Kind.PHONE)]):
-            text = _collect(text, found, kind, [(run.start() + start, run.start() + end)])
+        for (start, entity), (end, _) in pairwise([*cuts, (len(run.group()), "phone")]):
+            text = _collect(text, found, entity, [(run.start() + start, run.start() + end)])
     return text
 
 
-def _split(run: str) -> list[tuple[int, Kind]] | None:
+def _split(run: str) -> list[tuple[int, Entity]] | None:
     """Read `run` as items without a rest, at least one of them with a checksum; None if it is not that."""
-    readings: dict[int, list[tuple[int, Kind]]] = {0: []}
+    readings: dict[int, list[tuple[int, Entity]]] = {0: []}
     for at in range(len(run)):
         if at not in readings:
             continue
-        for length, kind in _items_at(run, at):
-            readings.setdefault(at + length, [*readings[at], (at, kind)])
+        for length, entity in _items_at(run, at):
+            readings.setdefault(at + length, [*readings[at], (at, entity)])
     cuts = readings.get(len(run))
-    return cuts if cuts and len(cuts) > 1 and any(kind is not Kind.PHONE for _, kind in cuts) else None
+    return cuts if cuts and len(cuts) > 1 and any(entity != "phone" for _, entity in cuts) else None
 
 
-def _items_at(run: str, at: int) -> list[tuple[int, Kind]]:
-    items: list[tuple[int, Kind]] = []
+def _items_at(run: str, at: int) -> list[tuple[int, Entity]]:
+    items: list[tuple[int, Entity]] = []
     if re.fullmatch(r"[1-9]\d{16}[\dXx]", run[at : at + 18]) and is_id_card(run[at : at + 18]):
-        items.append((18, Kind.ID_CARD))
-    items += [(size, Kind.CARD) for size in (16, 19, 15) if is_card(run[at : at + size])]
+        items.append((18, "identity"))
+    items += [(size, "card") for size in (16, 19, 15) if is_card(run[at : at + size])]
     if re.fullmatch(r"1[3-9]\d{9}", run[at : at + 11]):
-        items.append((11, Kind.PHONE))
+        items.append((11, "phone"))
     return items
 
 
