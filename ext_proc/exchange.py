@@ -21,6 +21,7 @@ from ext_proc.openai.paths import Classified
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import Completion
+from ext_proc.sessions.turns import Conversation
 from ext_proc.snapshots import Loaded
 
 Pairs = tuple[tuple[str, str], ...]
@@ -145,6 +146,9 @@ class Exchange:
     assigned: str = ""  # the version's name, whoever answers in the end
     release: str = ""  # the Release that chose it
     candidates: tuple[Candidate, ...] = ()  # with fallbacks: who may answer, the assigned one first
+    # session
+    session_key: bytes | None = None
+    conversation: Conversation | None = None
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
     cache_key: bytes | None = None

@@ -25,7 +25,6 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Consumer": _UNBUILT_LIMITS,
     "Policy": frozenset(
         {
-            ("session",),
             ("redaction", "prompts"),
             ("redaction", "entities"),
         }

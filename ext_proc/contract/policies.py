@@ -117,6 +117,19 @@ class ParameterPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionPolicy:
+    """Whether the mesh remembers a caller's turns, how many go up again, and for how long it does.
+
+    `max_tokens` bounds, by estimate, what goes up in all.
+    """
+
+    enabled: bool = False
+    turns: int = 4
+    ttl_ms: int = 1_800_000
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LimitPolicy:
     """What limits do without the Redis that they are counted in: `local` (a share of them, counted here) or
     `refuse`.
@@ -137,6 +150,7 @@ class Policy:
     retry: RetryPolicy = RetryPolicy()
     hold: HoldPolicy = HoldPolicy()
     parameters: ParameterPolicy = ParameterPolicy()
+    session: SessionPolicy = SessionPolicy()
     limits: LimitPolicy = LimitPolicy()
 
 

@@ -191,6 +191,8 @@ class Coalesce(PassingStage):
             remove=names.CREDENTIALS,
             add=((names.ORIGIN, self._origin), (names.FLIGHT, f"{flight.number}.{ticket}")),
             metadata=describe(exchange),
+            # The answer is a turn of the follower's session.
+            wants_response=exchange.conversation is not None,
         )
 
     def _landed(self, exchange: Exchange, landed: Landed) -> Answer | None:

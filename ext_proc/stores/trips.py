@@ -54,7 +54,7 @@ class Order:
 
     script: Script
     keys: Sequence[str]
-    arguments: Sequence[str | int]
+    arguments: Sequence[str | int | bytes]
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     hear: Callable[[Any], Any] | None = None
     late: Callable[[Any], None] | None = None
@@ -202,7 +202,7 @@ class Trips:
         return replies
 
 
-def _command(order: Order, *, in_full: bool) -> Sequence[str | int]:
+def _command(order: Order, *, in_full: bool) -> Sequence[str | int | bytes]:
     begins = ("EVAL", order.script.text) if in_full else ("EVALSHA", order.script.digest)
     return (*begins, len(order.keys), *order.keys, *order.arguments)
 

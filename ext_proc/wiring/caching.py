@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.answers import Clocks, StoredAnswer
+from ext_proc.answers import StoredAnswer
 from ext_proc.cache_view import Held
 from ext_proc.contract.policies import CachePolicy
 from ext_proc.contract.snapshot import PolicyLayer, Purge, Snapshot
 from ext_proc.settings import ProcessorSettings, SettingsError
+from ext_proc.stages.session import Sessions
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.tally import CacheTally
 from ext_proc.tiers import DATABASE, MEMORY, REDIS, SharedStore, Tiers
+from ext_proc.wiring.sessions import clocks, open_sessions
 
 if TYPE_CHECKING:
     from ext_proc.stores.database import DatabaseStore
@@ -39,11 +41,6 @@ class Caching:
     tiers: Tiers
     tally: CacheTally
     purges: Callable[[], Sequence[Purge]]
-
-
-def clocks() -> Clocks:
-    """Return the time of day and this process's own."""
-    return Clocks(time.time(), time.monotonic())
 
 
 class DatabaseOnDemand:
@@ -114,12 +111,13 @@ class DatabaseOnDemand:
 
 @dataclass(slots=True)
 class Stores:
-    """The tiers of one processor, who knows of other processors' flights, and where limits are shared."""
+    """The tiers of one processor, who knows of others' flights, and where sessions and limits are."""
 
     memory: MemoryStore
     tiers: Tiers
     database: DatabaseOnDemand
     elsewhere: SharedFlights | None
+    sessions: Sessions
     book: RedisBook | None = None
     redis: RedisStore | None = None
     purged_until_s: float = 0.0
@@ -166,7 +164,7 @@ async def open_stores(
     """
     memory = MemoryStore(0, 0, time.monotonic)  # the first snapshot says how large it is
     shared: dict[str, SharedStore] = {}
-    elsewhere = redis = None
+    elsewhere = redis = client = None
     book = None
     if settings.redis is not None:
         # A megabyte of modules.
@@ -197,7 +195,9 @@ async def open_stores(
     if settings.database is not None:
         database.open()
     default = [MEMORY, *(name for name in shared if name != DATABASE or settings.database is not None)]
-    return Stores(memory, Tiers(memory, shared, clocks, default), database, elsewhere, book, redis)
+    sessions = open_sessions(client, settings.database, log, owned)
+    tiers = Tiers(memory, shared, clocks, default)
+    return Stores(memory, tiers, database, elsewhere, sessions, book, redis)
 
 
 def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:

@@ -93,7 +93,14 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     )
     owned.push_async_callback(similar.close)
     sharing = Sharing(
-        Flights(), caller, origin_cluster(settings.worker), log, stores.elsewhere, similar, stores.book
+        Flights(),
+        caller,
+        origin_cluster(settings.worker),
+        log,
+        stores.elsewhere,
+        similar,
+        stores.book,
+        stores.sessions,
     )
     owned.push_async_callback(sharing.flights.close)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)

@@ -37,8 +37,11 @@ from ext_proc.stages.limit import Book, Limit, Meter
 from ext_proc.stages.pin import Pin
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
+from ext_proc.stages.session import Session, Sessions
+from ext_proc.stores.memory_sessions import MemorySessions
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics
-from ext_proc.wiring.caching import Caching, clocks
+from ext_proc.wiring.caching import Caching
+from ext_proc.wiring.sessions import clocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Sharing:
     """What one processor shares: its flights, who calls without a leader, and where followers are sent.
 
     `elsewhere` knows of other processors' flights; `similar` of answers to similar questions. Without
-    a `book` limits are counted in this processor alone.
+    a `book` limits are counted in this processor alone, without `sessions` those are kept here alone.
     """
 
     flights: Flights
@@ -56,6 +59,7 @@ class Sharing:
     elsewhere: Elsewhere | None = None
     similar: SimilarAnswers | None = None
     book: Book | None = None
+    sessions: Sessions | None = None
 
 
 def stages(
@@ -98,6 +102,7 @@ def stages(
         Resolve(decisions),
         Assign(random.random),
         Clamp(decisions),
+        Session(sharing.sessions if sharing.sessions is not None else MemorySessions(clock)),
         Meter(book),
         Pin(time.time, caching.tally),
         cache,

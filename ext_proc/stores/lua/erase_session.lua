@@ -1,0 +1,2 @@
+-- Forgets the session KEYS[1].
+return {redis.call('UNLINK', KEYS[1])}
