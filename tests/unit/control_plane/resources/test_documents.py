@@ -62,7 +62,9 @@ def test_only_what_may_have_changed_is_checked_again() -> None:
     """Policies are compared when a Policy changed; notices are collected for a whole set only."""
     text = b"kind: Policy\nmetadata: {name: %s}\nspec: {session: {enabled: true}}\n"
     parsed, _ = parse_documents(read_text(text % b"a" + b"---\n" + text % b"b", "p.yaml"))
-    assert assemble(parsed, {"Tier"}).notices == ()
+    warming = b"kind: Backend\nmetadata: {name: c}\nspec: {url: 'http://h', warmup: {requests: 2}}\n"
+    noticed, _ = parse_documents(read_text(warming, "p.yaml"))
+    assert assemble([*parsed, *noticed], {"Tier"}).notices == ()
     with pytest.raises(InvalidDocumentsError, match="exactly as specific"):
         assemble(parsed, {"Policy"})
-    assert len(assemble(parsed[:1]).notices) == 1
+    assert len(assemble([*parsed[:1], *noticed]).notices) == 1

@@ -31,7 +31,7 @@ POLICY = "kind: Policy\nmetadata: {name: p}\nspec: %s"
         ),
         (
             "{session: {enabled: true}, limits: {onRedisLoss: refuse}}",
-            ["spec.session.enabled"],
+            [],
         ),
     ],
 )
