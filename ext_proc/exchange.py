@@ -14,6 +14,7 @@ from ext_proc.answers import StoredAnswer
 from ext_proc.candidates import Candidate
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
+from ext_proc.contract.plans import Plan
 from ext_proc.contract.policies import DEFAULTS, Policy
 from ext_proc.contract.snapshot import Backend, Consumer, Model, Version
 from ext_proc.limits.claims import Metered
@@ -97,8 +98,8 @@ class Forward:
 
     `wants_response` asks to see what comes back.
 
-    `path` and `body` are None when they stay as they came. Hashable, so that the transport can keep the
-    message it makes of it.
+    `path` and `body` are None when they stay as they came. With a `plan` others stand in when it fails.
+    Hashable, so that the transport can keep the message it makes of it.
     """
 
     route: str
@@ -108,6 +109,7 @@ class Forward:
     add: Pairs = ()
     metadata: Metadata = ()
     wants_response: bool = False
+    plan: Plan | None = None
 
 
 @dataclass(slots=True)
@@ -161,8 +163,9 @@ class Exchange:
     metered: Metered | None = None
     # batch
     batch_queue: Hashable | None = None  # the key of the queue that it went past at once
-    # where it was sent, once it was
+    # where it was sent, once it was; whether a stand-in answered
     forwarded: Forward | None = None
+    stood_in: bool = False
     # from the transport: tells Envoy to wait longer than it would
     ask_for_time: Callable[[], Awaitable[None]] | None = None
     parked: bool = False
@@ -179,6 +182,12 @@ class Exchange:
         """Have `candidate`, one of the `candidates`, answer; those before it are passed over."""
         self.candidates = self.candidates[self.candidates.index(candidate) :]
         self.model, self.version, self.backend = candidate.model, candidate.version, candidate.backend
+
+    def stand_in(self, number: int) -> None:
+        """Learn that the candidate of that number answered; 0 is the one it was sent to."""
+        if 0 < number < len(self.candidates):
+            self.take(self.candidates[number])
+            self.stood_in = True
 
     @property
     def model_name(self) -> str:

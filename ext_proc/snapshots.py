@@ -46,7 +46,7 @@ class Loaded:
         self._policies: dict[tuple[str, str], Policy] = {}
         # Names are many, distinct policies are few; each stays one object, so identity can be a key.
         self._distinct: dict[Policy, Policy] = {}
-        self._routes: dict[tuple[str, int, CallShape], str] = {}
+        self._routes: dict[tuple[str, int, CallShape, int], str] = {}
 
     def policy(self, model: str, tier: str) -> Policy:
         """Return the Policy in force for `model` (a Model's or an invented name) and `tier` ("": none)."""
@@ -69,12 +69,12 @@ class Loaded:
                 self._accounts[key] = found
         return found
 
-    def route(self, backend: Backend, policy: Policy, shape: CallShape) -> str:
+    def route(self, backend: Backend, policy: Policy, shape: CallShape, stand_ins: int = 0) -> str:
         """Return the route id for `backend` under `policy`, which must come from this object's `policy`."""
-        key = (backend.name, id(policy), shape)
+        key = (backend.name, id(policy), shape, stand_ins)
         found = self._routes.get(key)
         if found is None:
-            found = route_id(backend, RouteTerms(policy.retry, policy.hold), shape)
+            found = route_id(backend, RouteTerms(policy.retry, policy.hold), shape, stand_ins)
             self._routes[key] = found
         return found
 

@@ -15,6 +15,7 @@ from envoy.config.route.v3 import route_pb2
 from envoy.extensions.filters.http.credential_injector.v3 import credential_injector_pb2  # noqa: F401
 from envoy.extensions.filters.http.ext_proc.v3 import ext_proc_pb2  # noqa: F401
 from envoy.extensions.filters.http.header_mutation.v3 import header_mutation_pb2  # noqa: F401
+from envoy.extensions.filters.http.lua.v3 import lua_pb2  # noqa: F401
 from envoy.extensions.filters.http.upstream_codec.v3 import upstream_codec_pb2  # noqa: F401
 from envoy.extensions.http.injected_credentials.generic.v3 import generic_pb2  # noqa: F401
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2, tls_pb2  # noqa: F401
@@ -22,6 +23,7 @@ from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa
 from google.protobuf import any_pb2, json_format
 
 from ext_proc.agent.render.clusters import CLUSTER_TYPE
+from ext_proc.agent.render.priority_groups import refresh_clusters
 from ext_proc.agent.render.routes import ROUTES_TYPE
 from ext_proc.agent.render.secrets import SECRET_TYPE
 
@@ -77,6 +79,8 @@ def _typed(type_url: str, by_name: Mapping[str, Json]) -> TypedResources:
             message = json_format.ParseDict(fields, _MESSAGES[type_url]())
         except json_format.ParseError as error:
             raise ValueError(f"{name}: {error}") from error
+        if type_url == ROUTES_TYPE:
+            refresh_clusters(message)
         content = message.SerializeToString(deterministic=True)
         digest.update(content)
         packed[name] = any_pb2.Any(type_url=type_url, value=content)

@@ -17,6 +17,7 @@ MODEL: Final = "x-outrigger-model"
 VERSION: Final = "x-outrigger-version"
 BACKEND: Final = "x-outrigger-backend"
 BATCH: Final = "x-outrigger-batch"
+ATTEMPTS: Final = "x-outrigger-attempts"
 ERROR: Final = "x-outrigger-error"
 REQUEST_ID: Final = "x-request-id"
 

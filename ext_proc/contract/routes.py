@@ -58,9 +58,15 @@ class RouteTerms:
 
 
 @lru_cache(maxsize=16384)
-def route_id(backend: Backend, terms: RouteTerms, shape: CallShape) -> str:
-    """Return the value of `x-outrigger-route` for this combination."""
-    return f"{backend.name}.{shape}.{_digest(backend, terms)}"
+def route_id(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int = 0) -> str:
+    """Return the value of `x-outrigger-route` for this combination; `stand_ins` come after the `backend`."""
+    planned = f".{stand_ins}" if stand_ins else ""
+    return f"{backend.name}.{shape}.{_digest(backend, terms)}{planned}"
+
+
+def most_stand_ins(snapshot: Snapshot) -> int:
+    """Return how many stand-ins a call under `snapshot` may have at most."""
+    return max((len(model.fallbacks) for model in snapshot.models.values()), default=0)
 
 
 def terms_in_use(snapshot: Snapshot) -> Iterator[RouteTerms]:

@@ -137,11 +137,11 @@ class Model:
 
     name: str
     versions: tuple[Version, ...]
-    fallbacks: tuple[str, ...] = ()
     degrade: tuple[Degrade, ...] = ()
     prices: Prices | None = None
     pins: Mapping[str, str] = field(default_factory=dict)
     limits: Limits | None = None
+    fallbacks: tuple[str, ...] = ()
     releases: tuple[Rollout, ...] = ()
 
 

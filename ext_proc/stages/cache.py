@@ -164,9 +164,12 @@ class Cache(PassingStage):
         return replace(hit, reason=Reason.SERVED_STALE)
 
     def on_response(self, exchange: Exchange, answered: Answered) -> None:
-        """Keep a whole answer that the cache was asked for and did not have."""
+        """Keep a whole answer that the cache was asked for and did not have.
+
+        A stand-in's is no answer of the version that the key is for.
+        """
         key, completion = exchange.cache_key, answered.completion
-        if key is None or answered.head.status != 200 or completion is None:
+        if key is None or exchange.stood_in or answered.head.status != 200 or completion is None:
             return
         if not completion.answers_all_of(exchange.parsed):
             return

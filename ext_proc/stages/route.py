@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import orjson
+
+from ext_proc.candidates import Candidate
+from ext_proc.contract import telemetry
+from ext_proc.contract.endpoint import endpoint_of
 from ext_proc.contract.headers import CREDENTIALS
-from ext_proc.contract.routes import CallShape
+from ext_proc.contract.plans import Plan, StandIn
+from ext_proc.contract.routes import CallShape, cluster_name
 from ext_proc.contract.snapshot import Backend
 from ext_proc.exchange import Answer, Exchange, Forward, Reason, describe
 from ext_proc.openai.paths import Operation
@@ -52,14 +58,53 @@ class Route(PassingStage):
         path = None
         if backend.protocol == "azure-openai":
             path = azure_path(backend, exchange.head.path, exchange.head.query, request.document["model"])
+        stand_ins = len(exchange.candidates) - 1 if exchange.candidates else 0
         return Forward(
-            exchange.loaded.route(backend, exchange.policy, shape),
+            exchange.loaded.route(backend, exchange.policy, shape, stand_ins),
             path=path,
             body=encode(request.document) if exchange.changed else None,
             remove=_own_key(exchange),
             metadata=describe(exchange),
             wants_response=exchange.wants_head or exchange.wants_body or exchange.wants_stream,
+            plan=plan_of(exchange) if stand_ins else None,
         )
+
+
+def plan_of(exchange: Exchange) -> Plan:
+    """Return who answers: the first candidate, tried as often as the Policy says, then each other one."""
+    first, *others = exchange.candidates
+    return Plan(
+        cluster_name(first.backend),
+        max(1, exchange.policy.retry.attempts),
+        tuple(_stand_in(exchange, other) for other in others),
+    )
+
+
+def _stand_in(exchange: Exchange, candidate: Candidate) -> StandIn:
+    backend, head = candidate.backend, exchange.head
+    sent, name = exchange.parsed.document["model"], sent_as(exchange, candidate)
+    if backend.protocol == "azure-openai":
+        path = azure_path(backend, head.path, head.query, name)
+    else:
+        path = endpoint_of(backend).base_path + head.path.removeprefix("/v1")
+        path = f"{path}?{head.query}" if head.query else path
+    told = [(telemetry.BACKEND, backend.name)]
+    if candidate.model is not None:
+        told += [(telemetry.MODEL, candidate.model.name), (telemetry.SHOWN_MODEL, candidate.model.name)]
+    if candidate.version is not None:
+        told.append((telemetry.VERSION, candidate.version.name))
+    return StandIn(
+        cluster_name(backend),
+        endpoint_of(backend).authority,
+        path,
+        None if name == sent else orjson.dumps(name).decode(),
+        tuple(told),
+    )
+
+
+def sent_as(exchange: Exchange, candidate: Candidate) -> str:
+    """Return the model's name as `candidate` knows it."""
+    return candidate.version.upstream_model if candidate.version is not None else exchange.asked_model
 
 
 def ask_for_usage(document: dict[str, Any]) -> bool:

@@ -32,6 +32,7 @@ from google.protobuf.struct_pb2 import Value as StructValue
 
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
+from ext_proc.contract.plans import ATTEMPT, PLAN, STAND_IN, STAND_INS, Plan
 from ext_proc.exchange import (
     Answer,
     Forward,
@@ -67,6 +68,14 @@ def request_head(message: HttpHeaders) -> RequestHead:
         headers, doubled = _join_doubled(received)
     path, _, query = headers.get(":path", "/").partition("?")
     return RequestHead(headers.get(":method", ""), path, query, headers, doubled)
+
+
+def stand_in(message: ProcessingRequest) -> int:
+    """Return the number of the stand-in whose answer this is about; 0: it is that of the one first chosen."""
+    attempt = message.metadata_context.filter_metadata.get(ATTEMPT)
+    if attempt is None or STAND_IN not in attempt.fields:
+        return 0
+    return int(attempt.fields[STAND_IN].number_value)
 
 
 def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:
@@ -300,7 +309,7 @@ def _forward_on_body(forward: Forward) -> bytes:
     return _serialise(
         ProcessingResponse(
             request_body=BodyResponse(response=_common(forward)),
-            dynamic_metadata=_metadata(forward.metadata),
+            dynamic_metadata=_metadata(forward.metadata, forward.plan),
         )
     )
 
@@ -337,9 +346,28 @@ def _options(pairs: Iterable[tuple[str, str]]) -> list[HeaderValueOption]:
     ]
 
 
-def _build_metadata(metadata: Metadata) -> Struct:
+def _build_metadata(metadata: Metadata, plan: Plan | None = None) -> Struct:
     inner = Struct(fields={name: _value(value) for name, value in metadata})
-    return Struct(fields={telemetry.NAMESPACE: StructValue(struct_value=inner)})
+    built = Struct(fields={telemetry.NAMESPACE: StructValue(struct_value=inner)})
+    if plan is not None:
+        built.update(_plan(plan))
+    return built
+
+
+def _plan(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return what Envoy's priority groups and the attempts' own filter read; see `contract/plans.py`."""
+    groups = [_group(0, plan.first)] * plan.attempts
+    groups += [_group(number, one.cluster) for number, one in enumerate(plan.stand_ins, start=1)]
+    stand_ins = [
+        {"authority": one.authority, "path": one.path, "told": dict(one.told)}
+        | ({"model": one.model} if one.model is not None else {})
+        for one in plan.stand_ins
+    ]
+    return {PLAN: {"priority_groups": groups}, STAND_INS: {"list": stand_ins}}
+
+
+def _group(number: int, cluster: str) -> dict[str, Any]:
+    return {"name": str(number), "clusters": [{"cluster_name": cluster, "weight": 1}]}
 
 
 def _value(value: Value) -> StructValue:

@@ -110,6 +110,8 @@ class ExternalProcessor:
     def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> tuple[bytes, bool]:
         self._pipeline.routed(exchange)
         received = message.response_headers
+        if exchange.forwarded is not None and exchange.forwarded.plan is not None:
+            exchange.stand_in(codec.stand_in(message))
         status, headers = codec.response_head(received)
         wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)
         if isinstance(wish, Answer):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -15,6 +17,7 @@ from tests.harness.rude import (
     Act,
     Piece,
     RudeProvider,
+    chunk,
     completion,
     reply,
     stream_events,
@@ -133,3 +136,103 @@ async def test_a_provider_that_is_gone_is_a_clear_5xx(mesh: Mesh) -> None:
         assert answer.status in (502, 503, 504)
         answer.error()
         assert answer.get("x-outrigger-error")
+
+
+async def attempts_apart(mesh: Mesh, rude: RudeProvider, script: str, *hints: tuple[str, str]) -> float:
+    """Return the seconds between a refusal with `hints` and the next attempt, which succeeds."""
+    answer = await post(mesh.proxy_port, CHAT, rude.script(script, failed(429, None, *hints), FINE))
+    assert answer.status == 200
+    first, second = rude.seen(script)
+    return second.at - first.at
+
+
+def in_seconds(seconds: float, form: str) -> str:
+    """Return a moment ahead as a provider writes it."""
+    at = datetime.now(UTC) + timedelta(seconds=seconds)
+    return at.strftime(form)
+
+
+DATES = {
+    "imf-fixdate": "%a, %d %b %Y %H:%M:%S GMT",
+    "rfc-850": "%A, %d-%b-%y %H:%M:%S GMT",
+    "asctime": "%a %b %e %H:%M:%S %Y",
+}
+
+
+@pytest.mark.parametrize("form", DATES.values(), ids=DATES)
+async def test_dates_are_waited_for(mesh: Mesh, rude: RudeProvider, script: str, form: str) -> None:
+    """A date 2 s ahead moves the next attempt there, in each of HTTP's three forms."""
+    assert 0.9 <= await attempts_apart(mesh, rude, script, ("retry-after", in_seconds(2, form))) <= 3.5
+
+
+@pytest.mark.parametrize(
+    "value", ["soon", "-5", "", "Sun, 06 Nov 1994 08:49:37 GMT"], ids=["word", "negative", "empty", "past"]
+)
+async def test_junk_is_no_hint(mesh: Mesh, rude: RudeProvider, script: str, value: str) -> None:
+    """The next attempt comes after the normal back-off."""
+    assert await attempts_apart(mesh, rude, script, ("retry-after", value)) < 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-ratelimit-reset-requests", "1s"),
+        ("x-ratelimit-reset-requests", "900ms"),
+        ("x-ratelimit-reset-requests", "iso"),
+        ("x-ratelimit-reset-requests", "unix"),
+        ("retry-after-ms", "900"),
+        ("retry-after", "0.9"),
+    ],
+)
+async def test_each_form_of_hint_is_waited_for(
+    mesh: Mesh, rude: RudeProvider, script: str, name: str, value: str
+) -> None:
+    """Milliseconds, fractions, durations, ISO and UNIX times."""
+    if value == "iso":
+        value = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    elif value == "unix":
+        value = str(time.time() + 1)
+    apart = await attempts_apart(mesh, rude, script, ("x-ratelimit-remaining-requests", "0"), (name, value))
+    assert 0.85 <= apart <= 2.5
+
+
+async def test_a_hint_above_the_hold_is_the_answer(mesh: Mesh, rude: RudeProvider, script: str) -> None:
+    """Six minutes are not waited for: the 429 goes out at once, and says when to come again."""
+    hints = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6m0s")]
+    began = time.monotonic()
+    answer = await post(mesh.proxy_port, CHAT, rude.script(script, failed(429, None, *hints), FINE))
+    assert time.monotonic() - began < 1
+    assert (answer.status, answer.json()) == (429, ERROR)
+    assert 355 <= int(answer.get("retry-after") or 0) <= 360
+    assert len(rude.seen(script)) == 1
+    assert not [name for name, _ in answer.headers if name in ("x-outrigger-retry", "x-outrigger-wait")]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_should_retry_false_is_obeyed(mesh: Mesh, rude: RudeProvider, script: str, status: int) -> None:
+    """`x-should-retry: false` wins over the status."""
+    headers = rude.script(script, failed(status, None, ("x-should-retry", "false")), FINE)
+    answer = await post(mesh.proxy_port, CHAT, headers)
+    assert (answer.status, answer.get("x-should-retry")) == (status, "false")
+    assert len(rude.seen(script)) == 1
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+async def test_a_used_up_account_is_not_retried(
+    mesh: Mesh, rude: RudeProvider, script: str, chunked: bool
+) -> None:
+    """`insufficient_quota` passes byte for byte after one attempt, however it is framed."""
+    body = json.dumps({"error": {**ERROR["error"], "code": "insufficient_quota"}}).encode()
+    whole = reply(429, body)
+    if chunked:
+        head = b"HTTP/1.1 429 No\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+        whole = head + chunk(body[:20]) + chunk(body[20:]) + b"0\r\n\r\n"
+    answer = await post(mesh.proxy_port, CHAT, rude.script(script, whole, FINE))
+    assert (answer.status, answer.body) == (429, body)
+    assert len(rude.seen(script)) == 1
+
+
+async def test_attempts_are_told(mesh: Mesh, rude: RudeProvider, script: str) -> None:
+    """The answer says how many there were."""
+    answer = await post(mesh.proxy_port, CHAT, rude.script(script, failed(503), FINE))
+    assert answer.get("x-outrigger-attempts") == "2"

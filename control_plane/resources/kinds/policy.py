@@ -17,7 +17,7 @@ from control_plane.resources.quantities import DurationMs, PositiveDurationMs, S
 LOCAL_EMBEDDER: Final = "local"
 """What the data plane embeds with by itself; any other embedder is a Model."""
 
-_RETRY_ON = re.compile(r"connect|reset|5xx|[45][0-9]{2}")
+_RETRY_ON = re.compile(r"connect|reset|5xx|context-length|content-filter|[45][0-9]{2}")
 
 
 def _pattern(value: str) -> str:
@@ -33,7 +33,7 @@ def _status_text(value: Any) -> Any:
 
 def _retry_reason(value: str) -> str:
     if not _RETRY_ON.fullmatch(value):
-        raise ValueError("must be connect, reset, 5xx or a status such as 429")
+        raise ValueError("must be connect, reset, context-length, content-filter, 5xx or a status such as 429")
     return value
 
 

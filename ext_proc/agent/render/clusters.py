@@ -10,10 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ext_proc.agent.render.attempts import attempts_filter
 from ext_proc.agent.render.durations import seconds
-from ext_proc.agent.render.endpoint import Endpoint, endpoint_of
 from ext_proc.agent.render.secrets import AUTHORITIES, credential_header, secret_name
 from ext_proc.contract import headers
+from ext_proc.contract.endpoint import Endpoint, endpoint_of
 from ext_proc.contract.policies import RetryPolicy
 from ext_proc.contract.routes import cluster_name, terms_in_use
 from ext_proc.contract.snapshot import Backend, Snapshot
@@ -199,7 +200,7 @@ def _http_options(backend: Backend, endpoint: Endpoint) -> Json:
 
 
 def _filters(backend: Backend) -> list[Json]:
-    filters = [_inner_headers(backend)]
+    filters = [attempts_filter(), _inner_headers(backend)]
     if backend.credential is not None:
         filters.append(_key(backend))
     filters.append(

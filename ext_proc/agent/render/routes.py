@@ -20,11 +20,21 @@ from ext_proc.agent.local_replies import (
     error_text,
     request_id_header,
 )
+from ext_proc.agent.render.attempts import RETRY, WAIT, attempt_terms
 from ext_proc.agent.render.durations import seconds
-from ext_proc.agent.render.endpoint import endpoint_of
+from ext_proc.agent.render.priority_groups import by_plan
 from ext_proc.contract import headers, telemetry
+from ext_proc.contract.endpoint import endpoint_of
 from ext_proc.contract.policies import RetryPolicy
-from ext_proc.contract.routes import ORIGIN_ROUTE, CallShape, RouteTerms, cluster_name, route_id, terms_in_use
+from ext_proc.contract.routes import (
+    ORIGIN_ROUTE,
+    CallShape,
+    RouteTerms,
+    cluster_name,
+    most_stand_ins,
+    route_id,
+    terms_in_use,
+)
 from ext_proc.contract.snapshot import Backend, Snapshot
 from ext_proc.openai.errors import ErrorType
 
@@ -61,8 +71,10 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         for backend in snapshot.backends.values():
             for terms in terms_in_use(snapshot):
                 for shape in CallShape:
-                    name = route_id(backend, terms, shape)
-                    decided[name] = _decided(name, backend, terms, shape)
+                    most = most_stand_ins(snapshot) if shape is not CallShape.RAW else 0
+                    for stand_ins in range(most + 1):
+                        name = route_id(backend, terms, shape, stand_ins)
+                        decided[name] = _decided(name, backend, terms, shape, stand_ins)
     current = snapshots[-1]
     host: Json = {
         "name": "api",
@@ -76,6 +88,8 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
             _outside(),
         ],
         "typed_per_filter_config": {EXT_PROC: _processing("BUFFERED")},
+        # The upstream filters count attempts by it, and keep it from providers.
+        "include_request_attempt_count": True,
     }
     return {
         "@type": ROUTES_TYPE,
@@ -83,6 +97,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "virtual_hosts": [host],
         # The upstream filters keep our id from providers, and so from Envoy's own way to set it.
         "response_headers_to_add": [request_id_header(), *_stamps()],
+        "response_headers_to_remove": [RETRY, WAIT],
     }
 
 
@@ -129,23 +144,26 @@ def _processing(body: str) -> Json:
     }
 
 
-def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
+def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int) -> Json:
     # On Azure the deployment is part of the path, which the processor has written in full.
     prefix = "/" if backend.protocol == "azure-openai" else "/v1/"
-    return {
+    route: Json = {
         "name": name,
         "match": {
             "prefix": prefix,
             "headers": [{"name": headers.ROUTE, "string_match": {"exact": name}}],
         },
+        "metadata": attempt_terms(terms),
         "route": {
             **_destination(backend),
             **_time_limits(backend, shape),
             **_silence_limit(backend, terms, shape),
-            "retry_policy": _retry(backend, terms, shape),
+            "retry_policy": _retry(backend, terms, shape, stand_ins),
         },
+        "response_headers_to_add": [_header(headers.ATTEMPTS, "%UPSTREAM_REQUEST_ATTEMPT_COUNT%")],
         **_parsed(shape is not CallShape.RAW),
     }
+    return by_plan(route) if stand_ins else route
 
 
 def _origin(snapshots: Sequence[Snapshot]) -> Json:
@@ -239,10 +257,10 @@ def _silence_limit(backend: Backend, terms: RouteTerms, shape: CallShape) -> Jso
     return {"idle_timeout": seconds(max(limits.request_ms, tries))}
 
 
-def _retry(backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
+def _retry(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int = 0) -> Json:
     policy = terms.retry
     retry: Json = {
-        "num_retries": max(0, policy.attempts - 1),
+        "num_retries": max(0, policy.attempts - 1) + stand_ins,
         "retry_back_off": {
             "base_interval": seconds(max(1, policy.base_ms)),
             "max_interval": seconds(max(1, policy.base_ms, policy.max_ms)),
@@ -255,8 +273,9 @@ def _retry(backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
     retry |= _conditions(policy)
     if terms.hold.max_ms > 0:
         retry["rate_limited_retry_back_off"] = {
-            "reset_headers": [{"name": "retry-after", "format": "SECONDS"}],
-            "max_interval": seconds(terms.hold.max_ms),
+            "reset_headers": [{"name": WAIT, "format": "SECONDS"}],
+            # The attempt's filter has seen to it that no wait is longer than allowed; this one is rounded up.
+            "max_interval": seconds(terms.hold.max_ms + 1_000),
         }
     if shape is CallShape.STREAM:
         retry["per_try_timeout"] = seconds(backend.timeouts.request_ms)
@@ -265,23 +284,17 @@ def _retry(backend: Backend, terms: RouteTerms, shape: CallShape) -> Json:
 
 
 def _conditions(policy: RetryPolicy) -> Json:
+    """Return when Envoy tries again. Of answers the attempt's own filter decides: it reads more of them."""
     conditions: list[str] = []
-    statuses = sorted({int(item) for item in policy.retry_on if item.isdigit()})
     if "connect" in policy.retry_on:
         conditions.append("connect-failure")
     if "reset" in policy.retry_on:
         conditions += ["reset", "refused-stream"]
-    if "5xx" in policy.retry_on:
-        if "reset" in policy.retry_on:
-            conditions.append("5xx")  # Envoy's 5xx means resets too
-        else:
-            statuses = sorted({*statuses, *range(500, 600)})
-    if statuses:
-        conditions.append("retriable-status-codes")
-    found: Json = {"retry_on": ",".join(conditions)}
-    if statuses:
-        found["retriable_status_codes"] = statuses
-    return found
+    conditions.append("retriable-headers")
+    return {
+        "retry_on": ",".join(conditions),
+        "retriable_headers": [{"name": RETRY, "string_match": {"exact": "1"}}],
+    }
 
 
 def _trace() -> Json:
@@ -354,6 +367,7 @@ def _fail_open(backend: Backend, paths: str | None) -> list[Json]:
     parsed = paths is not None
     shape = CallShape.STREAM if parsed else CallShape.RAW
     route: Json = {
+        "metadata": attempt_terms(RouteTerms()),
         "route": {
             **_destination(backend),
             **_time_limits(backend, shape),

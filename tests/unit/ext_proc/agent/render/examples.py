@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ext_proc.agent.render.attempts import attempts_script
 from ext_proc.contract.snapshot import (
     Backend,
     CredentialRef,
@@ -50,13 +51,23 @@ FULL = Snapshot(
 )
 CLOSED = Snapshot(version="closed", fail_open=False, default_backend="plain", backends={"plain": PLAIN})
 EMPTY = Snapshot(version="empty")
-EXAMPLES = {"full": FULL, "closed": CLOSED, "empty": EMPTY}
+PLANNED = Snapshot(
+    version="planned",
+    backends={"plain": PLAIN, "local": LOCAL},
+    models={
+        "gpt": Model("gpt", (Version("stable", "plain", "gpt"),), fallbacks=("spare",)),
+        "spare": Model("spare", (Version("v", "local", "spare"),)),
+    },
+)
+EXAMPLES = {"full": FULL, "closed": CLOSED, "empty": EMPTY, "planned": PLANNED}
 
 
 def check_golden(name: str, rendered: Any) -> None:
     """Compare with the golden file; with `REGENERATE_GOLDEN=1` in the environment, write it."""
     path = GOLDEN / f"{name}.json"
     text = json.dumps(rendered, indent=1, sort_keys=True) + "\n"
+    # The script has tests of its own.
+    text = text.replace(json.dumps(attempts_script()), '"attempts.lua"')
     if os.environ.get(REGENERATE):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)

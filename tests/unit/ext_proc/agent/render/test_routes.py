@@ -19,6 +19,7 @@ from tests.unit.ext_proc.agent.render.examples import (
     LOCAL,
     OPENAI,
     PLAIN,
+    PLANNED,
     check_golden,
 )
 
@@ -112,26 +113,28 @@ def test_time_limits_follow_the_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry_on", "conditions", "statuses"),
+    ("retry_on", "conditions", "told"),
     [
         (
             ("connect", "reset", "429", "5xx"),
-            "connect-failure,reset,refused-stream,5xx,retriable-status-codes",
-            [429],
+            "connect-failure,reset,refused-stream,retriable-headers",
+            {"statuses": {"429": True, "5xx": True}, "hold_ms": 10_000},
         ),
-        (("connect",), "connect-failure", None),
-        (("5xx",), "retriable-status-codes", list(range(500, 600))),
-        (("503", "429", "503"), "retriable-status-codes", [429, 503]),
-        ((), "", None),
+        (("connect",), "connect-failure,retriable-headers", {"statuses": {}, "hold_ms": 10_000}),
+        (
+            ("503", "context-length"),
+            "retriable-headers",
+            {"statuses": {"503": True}, "hold_ms": 10_000, "stand_in_on": ["context_length_exceeded"]},
+        ),
     ],
 )
 def test_retry_conditions_are_translated(
-    retry_on: tuple[str, ...], conditions: str, statuses: list[int] | None
+    retry_on: tuple[str, ...], conditions: str, told: dict[str, Any]
 ) -> None:
-    """Each condition of a Policy becomes Envoy's; a 5xx alone does not mean resets."""
-    retry = decided(OPENAI, CallShape.JSON, **{"retry.retry_on": retry_on})["route"]["retry_policy"]
-    assert retry["retry_on"] == conditions
-    assert retry.get("retriable_status_codes") == statuses
+    """What Envoy sees itself it decides; of answers, the attempt's filter is told by the route's metadata."""
+    route = decided(OPENAI, CallShape.JSON, **{"retry.retry_on": retry_on})
+    assert route["route"]["retry_policy"]["retry_on"] == conditions
+    assert route["metadata"]["filter_metadata"]["envoy.filters.http.lua"] == told
 
 
 def test_attempts_and_backoff_are_the_policys() -> None:
@@ -140,7 +143,20 @@ def test_attempts_and_backoff_are_the_policys() -> None:
     retry = decided(OPENAI, CallShape.JSON, **settings)["route"]["retry_policy"]
     assert retry["num_retries"] == 3
     assert retry["retry_back_off"] == {"base_interval": "0.250s", "max_interval": "2s"}
-    assert retry["rate_limited_retry_back_off"]["max_interval"] == "7s"
+    assert retry["rate_limited_retry_back_off"]["max_interval"] == "8s"
+
+
+def test_a_call_with_stand_ins_has_a_route_of_its_own() -> None:
+    """It has one more try for each, and its cluster is the plan's."""
+    (terms,) = terms_in_use(PLANNED)
+    routes = routes_of(PLANNED)
+    alone, planned = (routes[route_id(PLAIN, terms, CallShape.JSON, number)]["route"] for number in (0, 1))
+    assert planned["retry_policy"]["num_retries"] == alone["retry_policy"]["num_retries"] + 1
+    assert "cluster" not in planned
+    assert (
+        planned["inline_cluster_specifier_plugin"]["extension"]["typed_config"]["override_metadata_namespace"]
+        == "outrigger.plan"
+    )
 
 
 def test_failing_open_and_closed() -> None:

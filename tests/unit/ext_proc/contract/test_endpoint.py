@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext_proc.agent.render.endpoint import Endpoint, endpoint_of
+from ext_proc.contract.endpoint import Endpoint, endpoint_of
 from ext_proc.contract.snapshot import Backend
 
 

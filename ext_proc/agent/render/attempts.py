@@ -1,0 +1,50 @@
+"""What makes an attempt right: Envoy's Lua filter in front of a provider, and what a route tells it (pure).
+
+The router knows whole seconds and status codes only. `attempts.lua` reads what providers really say and turns
+it into two headers for the router, which no caller sees. It also lets stand-ins answer (`contract/plans.py`).
+See https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/lua_filter.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from ext_proc.contract.routes import RouteTerms
+
+Json = dict[str, Any]
+LUA: Final = "envoy.filters.http.lua"
+LUA_TYPE: Final = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua"
+RETRY: Final = "x-outrigger-retry"
+"""On an error: `1`, to be tried again, or `0`."""
+WAIT: Final = "x-outrigger-wait"
+"""On an error: whole seconds before the next attempt."""
+
+# What `retryOn` calls it → what providers write into an error's `code`.
+STAND_IN_CODES: Final = {"context-length": "context_length_exceeded", "content-filter": "content_filter"}
+
+
+@cache
+def attempts_script() -> str:
+    """Return the script."""
+    return Path(__file__).with_name("attempts.lua").read_text(encoding="utf-8")
+
+
+def attempts_filter() -> Json:
+    """Return the upstream filter; it must see requests first and answers last."""
+    return {
+        "name": LUA,
+        "typed_config": {"@type": LUA_TYPE, "default_source_code": {"inline_string": attempts_script()}},
+    }
+
+
+def attempt_terms(terms: RouteTerms) -> Json:
+    """Return the metadata of a route whose attempts go by `terms`."""
+    wanted = terms.retry.retry_on
+    told: Json = {
+        "statuses": {item: True for item in wanted if item == "5xx" or item.isdigit()},
+        "hold_ms": terms.hold.max_ms,
+    }
+    codes = [code for item, code in STAND_IN_CODES.items() if item in wanted]
+    return {"filter_metadata": {LUA: told | ({"stand_in_on": codes} if codes else {})}}

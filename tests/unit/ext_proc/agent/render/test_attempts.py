@@ -1,0 +1,108 @@
+"""The script of an attempt, run by the same kind of Lua that Envoy runs it by."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lupa.luajit21 import LuaRuntime
+
+from ext_proc.agent.render.attempts import attempt_terms, attempts_filter, attempts_script
+from ext_proc.contract.policies import HoldPolicy, RetryPolicy
+from ext_proc.contract.routes import RouteTerms
+from ext_proc.openai.ratelimits import parse_hints
+from tests.unit.ext_proc.openai.test_ratelimits import NOW, RESET_CASES, RETRY_AFTER_CASES
+
+EXPORTED = "\nreturn {reset_s = reset_s, refusal_wait_s = refusal_wait_s, with_member = with_member}"
+# ISO 8601 has more forms than providers use; the script reads the extended one.
+NAMES = ("retry-after", "retry-after-ms", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
+REMAINING = ("x-ratelimit-remaining-requests", "x-ratelimit-remaining-tokens")
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    """The script's functions."""
+    return LuaRuntime().execute(attempts_script() + EXPORTED)
+
+
+def getter(headers: dict[str, str]) -> Any:
+    """Return what reads a header in the script."""
+    return headers.get
+
+
+@pytest.mark.parametrize(("headers", "wait"), RETRY_AFTER_CASES)
+def test_retry_after(script: Any, headers: dict[str, str], wait: float | None) -> None:
+    """It is read as the processor reads it."""
+    assert script.refusal_wait_s(getter(headers), NOW) == pytest.approx(wait)
+
+
+@pytest.mark.parametrize(("text", "wait"), RESET_CASES)
+def test_resets(script: Any, text: str | None, wait: float | None) -> None:
+    """So are the resets."""
+    assert script.reset_s(text, NOW) == pytest.approx(wait, abs=1e-3 if wait else None)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES), st.sampled_from(["1", "2s", "6m0s", "-1", "", "x", "90", "1500ms"])
+    ),
+    st.dictionaries(st.sampled_from(REMAINING), st.sampled_from(["0", "5", "", "x"])),
+)
+def test_which_hint_counts(script: Any, waits: dict[str, str], left: dict[str, str]) -> None:
+    """Of several, both choose the same."""
+    headers = waits | left
+    assert script.refusal_wait_s(getter(headers), NOW) == pytest.approx(parse_hints(headers, NOW).wait_s)
+
+
+TEXTS = st.text(max_size=8)
+VALUES = st.recursive(
+    TEXTS | st.integers() | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS | st.just("model"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=4), TEXTS, st.booleans(), st.sampled_from([None, 1]))
+def test_only_the_bodys_own_model_is_replaced(
+    script: Any, rest: dict[str, Any], model: str, ascii_only: bool, indent: int | None
+) -> None:
+    """Whatever else is in the body, nested models among it, stays as it was, byte for byte."""
+    document = {"a": 1, **rest, "model": model, "z": [{"model": model}, "model", {"x": "model"}]}
+    text = json.dumps(document, ensure_ascii=ascii_only, indent=indent)
+    changed = script.with_member(text, "model", json.dumps("other"))
+    assert json.loads(changed) == {**document, "model": "other"}
+    assert len(changed) == len(text) - len(json.dumps(model, ensure_ascii=ascii_only)) + len('"other"')
+
+
+def test_of_doubled_models_none_is_left(script: Any) -> None:
+    """Servers differ in which of them counts."""
+    assert (
+        script.with_member('{"model":"a", "model" : "b"}', "model", '"c"') == '{"model":"c", "model" : "c"}'
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"model', '{"model":', '{"model":"a', '{"model":5}', "[]", '{"\\']
+)
+def test_what_is_no_body_stays(script: Any, text: str) -> None:
+    """Nothing is made of it, and nothing hangs."""
+    assert script.with_member(text, "model", '"c"') == text
+
+
+def test_the_routes_terms_are_told() -> None:
+    """Statuses by name, the longest wait, and codes for which others stand in."""
+    terms = RouteTerms(RetryPolicy(retry_on=("connect", "429", "content-filter")), HoldPolicy(500))
+    assert attempt_terms(terms)["filter_metadata"]["envoy.filters.http.lua"] == {
+        "statuses": {"429": True},
+        "hold_ms": 500,
+        "stand_in_on": ["content_filter"],
+    }
+
+
+def test_the_filter_carries_the_script() -> None:
+    """Whole, so that Envoy needs no file."""
+    source = attempts_filter()["typed_config"]["default_source_code"]["inline_string"]
+    assert "function envoy_on_response" in source
