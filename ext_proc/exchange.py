@@ -22,6 +22,8 @@ from ext_proc.openai.paths import Classified
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import Completion
+from ext_proc.redaction.masks import Masks
+from ext_proc.redaction.streams import StreamRestorer
 from ext_proc.sessions.turns import Conversation
 from ext_proc.snapshots import Loaded
 
@@ -159,6 +161,8 @@ class Exchange:
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
     carried_on: bool = False  # its caller has left, and others wait for a call in its name
+    # redact
+    masks: Masks | None = None  # what was masked in the request, to be put back into the answer
     # limit
     metered: Metered | None = None
     # batch
@@ -176,6 +180,7 @@ class Exchange:
     hides_usage: bool = False
     response: ResponseHead | None = None
     recorder: StreamRecorder | None = None
+    restorer: StreamRestorer | None = None
     recorded: bool = False
 
     def take(self, candidate: Candidate) -> None:

@@ -7,6 +7,7 @@ the transport then lets Envoy fail open or closed as the policy says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
@@ -27,6 +28,8 @@ from ext_proc.openai.paths import Operation, classify
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import BadRequest, parse_request
 from ext_proc.openai.responses import parse_completion
+from ext_proc.redaction.answers import restore_body
+from ext_proc.redaction.streams import StreamRestorer
 from ext_proc.refusals import refuse
 from ext_proc.snapshots import SnapshotHolder
 
@@ -47,11 +50,13 @@ class Decisions(Protocol):
 class Stage(Protocol):
     """One step. Hooks that a stage has no use for it inherits from `PassingStage`.
 
-    `name` is a metric label; `reasons` are all those that the stage can give.
+    `name` is a metric label; `reasons` are all those that the stage can give. Where one `masks` requests, the
+    stages before it see answers restored, the others as the provider gave them.
     """
 
     name: ClassVar[str]
     reasons: ClassVar[frozenset[Reason]]
+    masks: ClassVar[bool]
 
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """See the request's headers. None passes the exchange on."""
@@ -62,7 +67,10 @@ class Stage(Protocol):
         ...
 
     def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
-        """See an answer of our own to a parsed request; return it as the caller is to get it."""
+        """See an answer of our own to a parsed request; return it as the caller is to get it.
+
+        The last stage sees it first.
+        """
         ...
 
     def on_response_head(self, exchange: Exchange) -> Answer | None:
@@ -95,6 +103,7 @@ class PassingStage:
 
     name: ClassVar[str] = "passing"
     reasons: ClassVar[frozenset[Reason]] = frozenset()
+    masks: ClassVar[bool] = False
 
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Pass the exchange on."""
@@ -148,11 +157,13 @@ class Pipeline:
         # Only hooks that a stage really has are called.
         self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
         self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
-        self._on_answer = [s.on_answer for s in stages if _has(s, "on_answer")]
+        self._on_answer = [s.on_answer for s in reversed(stages) if _has(s, "on_answer")]
         self._on_response_head = [(s.name, s.on_response_head) for s in stages if _has(s, "on_response_head")]
         self._on_unread = [s.on_unread for s in stages if _has(s, "on_unread")]
         self._on_chunk = [s.on_chunk for s in stages if _has(s, "on_chunk")]
-        self._on_response = [s.on_response for s in stages if _has(s, "on_response")]
+        masking = next((place for place, s in enumerate(stages) if s.masks), 0)
+        self._on_response = [s.on_response for s in stages[masking:] if _has(s, "on_response")]
+        self._on_restored = [s.on_response for s in stages[:masking] if _has(s, "on_response")]
         self._on_end = [s.on_end for s in stages if _has(s, "on_end")]
 
     async def close(self) -> None:
@@ -208,13 +219,17 @@ class Pipeline:
                     if isinstance(decision, Forward):
                         exchange.forwarded = decision
                     else:
-                        for see in self._on_answer:
-                            decision = see(exchange, decision)
+                        decision = self._shown(exchange, decision)
                     return self._counted(name, decision)
         except BadRequest as bad:
             self._decisions.decided(name, Reason.BAD_REQUEST)
             return refuse(bad.status, Reason.BAD_REQUEST, bad.message, param=bad.param, code=bad.code)
         raise RuntimeError("no stage decided on the request")
+
+    def _shown(self, exchange: Exchange, answer: Answer) -> Answer:
+        for see in self._on_answer:
+            answer = see(exchange, answer)
+        return answer
 
     def _counted(self, stage: str, decision: Answer | Forward) -> Answer | Forward:
         # A hit is counted by the agent, from Envoy's log.
@@ -237,7 +252,7 @@ class Pipeline:
                 self._decisions.decided(name, instead.reason)
                 answer = instead
         if answer is not None:
-            return answer
+            return self._shown(exchange, answer)
         wish = Wish.NOTHING if alone else self._wish(exchange, status, headers)
         if wish is Wish.NOTHING:
             for look in self._on_unread:
@@ -245,11 +260,14 @@ class Pipeline:
         return wish
 
     def _wish(self, exchange: Exchange, status: int, headers: Mapping[str, str]) -> Wish:
-        if not (exchange.wants_body or exchange.wants_stream) or not is_readable(status, headers):
+        streamed = exchange.wants_stream or exchange.masks is not None
+        if not (exchange.wants_body or streamed) or not is_readable(status, headers):
             return Wish.NOTHING
         if "json" in headers.get("content-type", ""):
             return Wish.WHOLE if exchange.wants_body and _is_short(headers) else Wish.NOTHING
-        if exchange.wants_stream and headers.get("content-type", "").startswith(STREAM_TYPE):
+        if streamed and headers.get("content-type", "").startswith(STREAM_TYPE):
+            if exchange.masks is not None:
+                exchange.restorer = StreamRestorer(exchange.masks)
             exchange.recorder = StreamRecorder(
                 exchange.parsed.operation,
                 hides_usage=exchange.hides_usage,
@@ -288,10 +306,18 @@ class Pipeline:
             body = recorder.answer()
             completion = parse_completion(exchange.parsed.operation, body)
             self._answered(exchange, Answered(head, body, completion))
-        return visible
+        if exchange.restorer is None:
+            return visible
+        return exchange.restorer.feed(chunk if visible is None else visible, end=end)
 
     def _answered(self, exchange: Exchange, answered: Answered) -> None:
         for hook in self._on_response:
+            hook(exchange, answered)
+        if not self._on_restored:
+            return
+        if exchange.masks is not None:
+            answered = replace(answered, body=restore_body(exchange.masks, answered.body))
+        for hook in self._on_restored:
             hook(exchange, answered)
 
     def routed(self, exchange: Exchange) -> None:

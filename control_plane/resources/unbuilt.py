@@ -23,12 +23,7 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Model": frozenset({("degrade", "load"), *_UNBUILT_LIMITS}),
     "Tier": _UNBUILT_LIMITS,
     "Consumer": _UNBUILT_LIMITS,
-    "Policy": frozenset(
-        {
-            ("redaction", "prompts"),
-            ("redaction", "entities"),
-        }
-    ),
+    "Policy": frozenset(),
     "Release": frozenset({()}),
     "Pin": frozenset(),
 }

@@ -130,6 +130,18 @@ class SessionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class RedactionPolicy:
+    """Whether personal data and secrets in a prompt are masked before it leaves, and which.
+
+    No `entities` are all of `contract.entities`. Logs are redacted whatever `logs` says.
+    """
+
+    logs: bool = True
+    prompts: bool = False
+    entities: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LimitPolicy:
     """What limits do without the Redis that they are counted in: `local` (a share of them, counted here) or
     `refuse`.
@@ -151,6 +163,7 @@ class Policy:
     hold: HoldPolicy = HoldPolicy()
     parameters: ParameterPolicy = ParameterPolicy()
     session: SessionPolicy = SessionPolicy()
+    redaction: RedactionPolicy = RedactionPolicy()
     limits: LimitPolicy = LimitPolicy()
 
 

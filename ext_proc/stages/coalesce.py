@@ -192,7 +192,7 @@ class Coalesce(PassingStage):
             add=((names.ORIGIN, self._origin), (names.FLIGHT, f"{flight.number}.{ticket}")),
             metadata=describe(exchange),
             # The answer is a turn of the follower's session.
-            wants_response=exchange.conversation is not None,
+            wants_response=exchange.conversation is not None or exchange.masks is not None,
         )
 
     def _landed(self, exchange: Exchange, landed: Landed) -> Answer | None:

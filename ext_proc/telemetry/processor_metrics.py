@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, values
 
+from ext_proc.contract.entities import ENTITIES, Entity
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.telemetry.metric_files import TornFileError, check
 
@@ -69,6 +70,15 @@ class ProcessorMetrics:
             multiprocess_mode="livemostrecent",
         )
         self._setters: dict[tuple[str, Remaining], Callable[[float], None]] = {}
+        masked = Counter(
+            "outrigger_masked_items",
+            "What was masked in prompts, by entity.",
+            ["entity"],
+            registry=registry,
+        )
+        self._masked: dict[Entity, Callable[[float], Any]] = {
+            entity: masked.labels(entity).inc for entity in ENTITIES
+        }
 
     def announce(self, decisions: Iterable[tuple[str, Iterable[str]]]) -> None:
         """Make a series for every reason of every stage; no other pair can be counted."""
@@ -83,6 +93,10 @@ class ProcessorMetrics:
             KeyError: the stage or the reason was not announced.
         """
         self._increments[stage, reason]()
+
+    def masked(self, entity: Entity, items: int) -> None:
+        """Count what was masked in one prompt."""
+        self._masked[entity](items)
 
     def observe(self, backend: str, hint: RateLimitHint) -> None:
         """Note what `backend` (a configured name) said is left."""

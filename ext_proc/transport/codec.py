@@ -281,6 +281,18 @@ def response_body_seen(numbers: Numbers) -> bytes:
     return b"".join(parts)
 
 
+def response_body_restored(numbers: Numbers, body: bytes) -> bytes:
+    """Reply to a response body: the caller gets `body` in its place; the access log gets `numbers`."""
+    mutation = CommonResponse(
+        header_mutation=HeaderMutation(set_headers=_options((("content-length", str(len(body))),))),
+        body_mutation=BodyMutation(body=body),
+    )
+    # Protobuf merges what is said twice of one message.
+    return response_body_seen(numbers) + _serialise(
+        ProcessingResponse(response_body=BodyResponse(response=mutation))
+    )
+
+
 @lru_cache(maxsize=64)
 def _numbers_frame(names_in_order: tuple[str, ...]) -> tuple[bytes, tuple[bytes, ...]]:
     """Return what comes before the first number, and what comes right before each.

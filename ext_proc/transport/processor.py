@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.exchange import Answer, Exchange, Forward, Wish
 from ext_proc.pipeline import NoSnapshot, Pipeline
+from ext_proc.redaction.answers import restore_body
 from ext_proc.transport import codec
 from ext_proc.transport.stream import Abort, Status, Stream
 
@@ -122,6 +123,9 @@ class ExternalProcessor:
 
     def _on_response_body(self, exchange: Exchange, received: HttpBody) -> bytes:
         if exchange.recorder is None:
-            return codec.response_body_seen(self._pipeline.response_body(exchange, received.body))
+            numbers = self._pipeline.response_body(exchange, received.body)
+            if exchange.masks is None:
+                return codec.response_body_seen(numbers)
+            return codec.response_body_restored(numbers, restore_body(exchange.masks, received.body))
         visible = self._pipeline.response_chunk(exchange, received.body, end=received.end_of_stream)
         return codec.response_chunk_seen(visible)

@@ -35,6 +35,7 @@ from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
 from ext_proc.stages.limit import Book, Limit, Meter
 from ext_proc.stages.pin import Pin
+from ext_proc.stages.redact import Audit, Redact
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
 from ext_proc.stages.session import Session, Sessions
@@ -63,7 +64,13 @@ class Sharing:
 
 
 def stages(
-    caching: Caching, decisions: Decisions, quota: QuotaObserver, started: int, sharing: Sharing
+    caching: Caching,
+    decisions: Decisions,
+    quota: QuotaObserver,
+    started: int,
+    sharing: Sharing,
+    *,
+    audit: Audit,
 ) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
     route, clock, log = Route(), time.monotonic, sharing.log
@@ -105,6 +112,7 @@ def stages(
         Session(sharing.sessions if sharing.sessions is not None else MemorySessions(clock)),
         Meter(book),
         Pin(time.time, caching.tally),
+        Redact(audit),
         cache,
         coalesce,
         limit,
@@ -129,6 +137,6 @@ def pipeline(
 ) -> Pipeline:
     """Return the pipeline over the snapshots of `holder`, counting into this process's metric files."""
     metrics = ProcessorMetrics(registry)
-    steps = stages(caching, metrics, metrics, int(time.time()), sharing)
+    steps = stages(caching, metrics, metrics, int(time.time()), sharing, audit=metrics)
     metrics.announce(announced(steps))
     return Pipeline(steps, holder, metrics)

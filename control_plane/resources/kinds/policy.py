@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from control_plane.resources.kinds.spec import Count, Items, Share, Spec, Text
 from control_plane.resources.quantities import DurationMs, PositiveDurationMs, SizeBytes
+from ext_proc.contract.entities import Entity
 
 LOCAL_EMBEDDER: Final = "local"
 """What the data plane embeds with by itself; any other embedder is a Model."""
@@ -169,7 +170,7 @@ class Redaction(Spec):
 
     logs: bool = True
     prompts: bool = False
-    entities: Items[Text] | None = None
+    entities: Items[Entity] | None = None
 
 
 class LimitsBehaviour(Spec):

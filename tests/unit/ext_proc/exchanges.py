@@ -37,6 +37,10 @@ class Counted:
         """Write it down."""
         self.pairs.append((stage, reason))
 
+    def masked(self, entity: str, items: int) -> None:
+        """Write it down once for each item."""
+        self.pairs += [("masked", entity)] * items
+
 
 HELLO: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 

@@ -12,6 +12,7 @@ from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, Reque
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.openai.requests import BadRequest
 from ext_proc.pipeline import NoSnapshot, PassingStage, Pipeline, announced
+from ext_proc.redaction.masks import Masks
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.wiring.stages import stages
 from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, head, snapshot
@@ -186,7 +187,7 @@ async def test_every_decision_is_counted_by_stage_and_reason() -> None:
     """Answers of stages and of the pipeline itself, and only what was announced."""
     holder, counted = SnapshotHolder(), Counted()
     holder.replace(snapshot(default_backend=None))
-    steps = stages(caching(), counted, NoQuota(), 0, SHARING)
+    steps = stages(caching(), counted, NoQuota(), 0, SHARING, audit=counted)
     pipeline = Pipeline(steps, holder, counted)
     for request_head, body in (
         (head(path="/v1/chat/completions/"), b""),
@@ -249,3 +250,85 @@ async def test_a_body_that_will_not_be_shown_is_not_waited_for(
     exchange.wants_stream = True
     assert pipeline.response_head(exchange, status, headers, alone=alone) is Wish.NOTHING
     assert stage.seen == ["request", "unread"]
+
+
+class Masking(PassingStage):
+    """A stage that masks one phone number and, told so, has an answer of its own for a failure."""
+
+    masks = True
+
+    def __init__(self, rescue: bool = False) -> None:
+        self.rescue = rescue
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Set the masks."""
+        exchange.masks = Masks()
+        exchange.masks.mask("phone", "138")
+        exchange.wants_body = True
+        return None
+
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Restore."""
+        return replace(answer, body=answer.body.replace(b"[PHONE_1]", b"138"))
+
+    def on_response_head(self, exchange: Exchange) -> Answer | None:
+        """Answer in the response's place."""
+        return Answer(200, b"stale [PHONE_1]", Reason.SERVED_STALE) if self.rescue else None
+
+
+class Reader(PassingStage):
+    """A stage that writes down the answers that it sees."""
+
+    def __init__(self) -> None:
+        self.read: list[bytes] = []
+
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Write down."""
+        self.read.append(answer.body)
+        return answer
+
+    def on_response(self, exchange: Exchange, answered: Answered) -> None:
+        """Write down."""
+        self.read.append(answered.body)
+
+
+MASKED = b'{"choices":[{"message":{"content":"call [PHONE_1]"},"finish_reason":"stop"}]}'
+
+
+async def test_stages_before_masks_see_what_the_caller_sees() -> None:
+    """Those behind see what the provider said, of responses and of answers of our own."""
+    before, behind, masking = Reader(), Reader(), Masking()
+    pipeline, exchange, _ = opened(head(), before, masking, behind, Recorder())
+    await pipeline.request_body(exchange, BODY)
+    assert pipeline.response_head(exchange, 200, JSON) is Wish.WHOLE
+    pipeline.response_body(exchange, MASKED)
+    assert behind.read == [MASKED]
+    assert before.read == [MASKED.replace(b"[PHONE_1]", b"138")]
+    pipeline, exchange, _ = opened(head(), before, masking, behind, Answering())
+    await pipeline.request_body(exchange, BODY)
+    assert before.read[1:] == behind.read[1:] == [b"hit"]
+
+
+async def test_an_answer_in_the_place_of_a_failure_is_restored() -> None:
+    """Like any other of our own."""
+    pipeline, exchange, _ = opened(head(), Masking(rescue=True), Recorder())
+    await pipeline.request_body(exchange, BODY)
+    answer = pipeline.response_head(exchange, 503, JSON)
+    assert isinstance(answer, Answer)
+    assert answer.body == b"stale 138"
+
+
+async def test_a_stream_is_restored_as_it_passes() -> None:
+    """Nobody else need want it; what is joined of it stays masked."""
+    behind = Reader()
+    pipeline, exchange, _ = opened(head(), Masking(), behind, Recorder())
+    await pipeline.request_body(exchange, orjson.dumps({**HELLO, "stream": True}))
+    assert pipeline.response_head(exchange, 200, {"content-type": "text/event-stream"}) is Wish.CHUNKS
+    told = b""
+    for text, reason in (("call [PHO", "null"), ("NE_1]", "null"), ("!", '"stop"')):
+        event = f'data: {{"choices":[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":{reason}}}]}}'
+        told += pipeline.response_chunk(exchange, f"{event}\n\n".encode(), end=False) or b""
+    told += pipeline.response_chunk(exchange, b"data: [DONE]\n\n", end=True) or b""
+    assert b'"138"' in told
+    assert b"PHONE" not in told
+    assert b"call [PHONE_1]!" in behind.read[0]

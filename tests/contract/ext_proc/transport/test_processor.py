@@ -112,7 +112,7 @@ async def running(transport: Transport, first: PassingStage | None = None) -> As
     holder = SnapshotHolder()
     cached = PolicyLayer("p", settings={"cache.enabled": True})
     holder.replace(snapshot(policies=(cached,)))
-    real = stages(caching(1000), Counted(), NoQuota(), 0, SHARING)
+    real = stages(caching(1000), Counted(), NoQuota(), 0, SHARING, audit=Counted())
     pipeline = Pipeline((*([first] if first else []), *real), holder, Counted())
     with TemporaryDirectory(prefix="or-") as folder:
         socket = Path(folder) / "p.sock"

@@ -25,10 +25,7 @@ POLICY = "kind: Policy\nmetadata: {name: p}\nspec: %s"
         ("{coalesce: {enabled: true}}", []),
         ("{cache: {semantic: {enabled: true}, staleIfError: 5s, staleWhileRevalidate: 5s}}", []),
         ("{batch: {mode: native, maxSize: 5}}", []),
-        (
-            "{redaction: {logs: true, prompts: true}}",
-            ["spec.redaction.prompts"],
-        ),
+        ("{redaction: {logs: true, prompts: true, entities: [phone, card]}}", []),
         (
             "{session: {enabled: true}, limits: {onRedisLoss: refuse}}",
             [],

@@ -24,6 +24,7 @@ metrics.announce([("cache", ["served-from-cache"])])
 if sys.argv[3] != "0":
     metrics.observe("openai", RateLimitHint(remaining_requests=int(sys.argv[3])))
 metrics.decided("cache", "served-from-cache")
+metrics.masked("phone", 2)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -56,6 +57,8 @@ def test_counts_survive_a_killed_processor_and_add_up(tmp_path: Path) -> None:
         run_worker(tmp_path, worker, 0)
     labels = {"stage": "cache", "reason": "served-from-cache"}
     assert sample(tmp_path, "outrigger_decisions_total", labels) == 3
+    assert sample(tmp_path, "outrigger_masked_items_total", {"entity": "phone"}) == 6
+    assert sample(tmp_path, "outrigger_masked_items_total", {"entity": "key"}) == 0
     assert len(list(tmp_path.glob("counter_*.db"))) == 2
 
 

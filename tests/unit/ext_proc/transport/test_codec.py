@@ -157,3 +157,13 @@ def test_numbers_for_the_access_log_read_as_one_struct(numbers: dict[str, float]
     if numbers:
         expected.dynamic_metadata.update({"outrigger": numbers})
     assert reply(codec.response_body_seen(tuple(numbers.items()))) == expected
+
+
+def test_a_body_that_is_restored_replaces_the_providers() -> None:
+    """With its own length, and with what the access log is told beside it."""
+    told = reply(codec.response_body_restored((("input_tokens", 3.0),), b"restored"))
+    common = told.response_body.response
+    assert common.body_mutation.body == b"restored"
+    assert set_headers(common.header_mutation) == {"content-length": b"8"}
+    plain = reply(codec.response_body_seen((("input_tokens", 3.0),)))
+    assert told.dynamic_metadata == plain.dynamic_metadata

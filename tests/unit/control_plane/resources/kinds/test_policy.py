@@ -56,6 +56,7 @@ def test_defaults_change_no_answer() -> None:
         {"retry": {"retryOn": ["sometimes"]}},
         {"retry": {"budget": 2}},
         {"hold": {"max": 10}},
+        {"redaction": {"entities": ["phones"]}},
         {"parameters": {"temperature": {"max": 1, "default": 2}}},
         {"parameters": {"topP": {"max": 2}}},
         {"parameters": {"maxTokens": {"max": 0}}},
