@@ -43,8 +43,10 @@ def form_of(exchange: Exchange) -> Form:
     return Form.STREAM_WITH_USAGE if asked and not exchange.hides_usage else Form.STREAM
 
 
-def in_form(exchange: Exchange, form: Form, body: bytes, content_type: str) -> tuple[bytes, str]:
-    """Return body and content type of the JSON answer `body` in `form`.
+def in_form(
+    exchange: Exchange, form: Form, body: bytes, content_type: str, *, pieces: int = 1
+) -> tuple[bytes, str]:
+    """Return body and content type of the JSON answer `body` in `form`; the text of a stream in `pieces`.
 
     Raises:
         NotJoinable: it is to be a stream, and is no completion.
@@ -52,4 +54,5 @@ def in_form(exchange: Exchange, form: Form, body: bytes, content_type: str) -> t
     if form is Form.JSON:
         return body, content_type
     usage = form is Form.STREAM_WITH_USAGE
-    return b"".join(replay(exchange.parsed.operation, body, include_usage=usage)), EVENT_STREAM
+    events = replay(exchange.parsed.operation, body, include_usage=usage, pieces=pieces)
+    return b"".join(events), EVENT_STREAM

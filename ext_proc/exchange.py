@@ -85,13 +85,17 @@ class RequestHead:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of our own. Nothing goes upstream."""
+    """An answer of our own. Nothing goes upstream.
+
+    A stream with a `pace_ms` is told event by event, so far apart, where that can be done.
+    """
 
     status: int
     body: bytes
     reason: Reason
     headers: Pairs = ()
     metadata: Metadata = ()
+    pace_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

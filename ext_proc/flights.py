@@ -19,7 +19,9 @@ from enum import Enum
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias
 
-from ext_proc.exchange import Exchange, RequestHead
+from ext_proc.contract import headers as names
+from ext_proc.contract.routes import ORIGIN_ROUTE
+from ext_proc.exchange import Exchange, Forward, Metadata, Pairs, RequestHead
 from ext_proc.live_stream import LiveStream
 from ext_proc.openai.chunks import replay
 
@@ -72,13 +74,17 @@ class Follower:
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One upstream call and who waits for it. `backend` is known once the answer has begun."""
+    """One upstream call and who waits for it. `backend` is known once the answer has begun.
+
+    `told` are headers of the answer that followers of its stream get, too.
+    """
 
     key: bytes
     number: int
     leader: Exchange
     live: LiveStream | None
     backend: str = ""
+    told: Pairs = ()
     # In the order in which they came.
     waiters: dict[asyncio.Future[Word], None] = field(default_factory=dict)
     followers: int = 0
@@ -129,6 +135,12 @@ class Flights:
         """Open a flight for `leader`."""
         flight = Flight(key, next(self._numbers), leader, live)
         self._open[key] = self._by_number[flight.number] = flight
+        return flight
+
+    def tell(self, exchange: Exchange, live: LiveStream, told: Pairs) -> Flight:
+        """Open a flight for a stream that is told to `exchange` alone; nobody else finds it."""
+        flight = Flight(b"", next(self._numbers), exchange, live, told=told)
+        self._by_number[flight.number] = flight
         return flight
 
     def land(self, flight: Flight, landed: Landed) -> None:
@@ -218,11 +230,12 @@ class Flights:
         flight.followers -= 1
         self.left(flight)
 
-    def carry_on(self, flight: Flight, call: Coroutine[Any, Any, None]) -> None:
+    def carry_on(self, flight: Flight, call: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `call` in the leader's place; it is cancelled when nobody waits any more."""
         flight.continuation = task = asyncio.get_running_loop().create_task(call)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
+        return task
 
     async def close(self) -> None:
         """End every call that was made in a leader's place."""
@@ -255,3 +268,15 @@ class Flights:
                 waiter.set_result(landed)
         if not flight.waited_for:
             self._by_number.pop(flight.number, None)
+
+
+def to_origin(origin: str, flight: Flight, ticket: int, metadata: Metadata) -> Forward:
+    """Return what sends whoever is expected by `ticket` to the processor's origin, the cluster `origin`."""
+    return Forward(
+        ORIGIN_ROUTE,
+        # The origin knows the question.
+        body=b"",
+        remove=names.CREDENTIALS,
+        add=((names.ORIGIN, origin), (names.FLIGHT, f"{flight.number}.{ticket}")),
+        metadata=metadata,
+    )

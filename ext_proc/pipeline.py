@@ -47,6 +47,14 @@ class Decisions(Protocol):
         ...
 
 
+class Pacing(Protocol):
+    """Who tells a stream of our own piece by piece."""
+
+    def begin(self, exchange: Exchange, answer: Answer) -> Forward | None:
+        """Begin to tell `answer` at its pace; None when it has to go at once."""
+        ...
+
+
 class Stage(Protocol):
     """One step. Hooks that a stage has no use for it inherits from `PassingStage`.
 
@@ -150,10 +158,17 @@ class NoSnapshot(RuntimeError):
 class Pipeline:
     """Runs the stages. One instance a processor; all state is in the exchanges, the stages and the holder."""
 
-    def __init__(self, stages: Sequence[Stage], snapshots: SnapshotHolder, decisions: Decisions) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        snapshots: SnapshotHolder,
+        decisions: Decisions,
+        pacing: Pacing | None = None,
+    ) -> None:
         self._stages = tuple(stages)
         self._snapshots = snapshots
         self._decisions = decisions
+        self._pacing = pacing
         # Only hooks that a stage really has are called.
         self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
         self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
@@ -220,6 +235,8 @@ class Pipeline:
                         exchange.forwarded = decision
                     else:
                         decision = self._shown(exchange, decision)
+                        if decision.pace_ms and self._pacing is not None:
+                            decision = self._pacing.begin(exchange, decision) or decision
                     return self._counted(name, decision)
         except BadRequest as bad:
             self._decisions.decided(name, Reason.BAD_REQUEST)

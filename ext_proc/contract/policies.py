@@ -39,6 +39,7 @@ class CachePolicy:
 
     No `tiers` are all that are there. After its `ttl_ms` an answer is stale: it may still be served for
     `stale_while_revalidate_ms` while a fresh one is fetched, and for `stale_if_error_ms` when there is none.
+    The pieces of a hit that is a stream are `stream_pace_ms` apart; None and 0 give it at once.
     """
 
     enabled: bool = False
@@ -50,6 +51,7 @@ class CachePolicy:
     tiers: tuple[str, ...] | None = None
     stale_while_revalidate_ms: int | None = None
     stale_if_error_ms: int | None = None
+    stream_pace_ms: int | None = None
     semantic: SemanticPolicy = SemanticPolicy()
 
 

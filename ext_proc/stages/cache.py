@@ -28,6 +28,9 @@ from ext_proc.tiers import MEMORY, Found, Tiers
 
 REMEMBERED_HITS: Final = 256
 REMEMBERED_HIT_BYTES: Final = 8192
+# How an answer is cut whose tokens are not known, and any at most: a replay takes its time, and some memory.
+BYTES_PER_PIECE: Final = 8
+PIECES_AT_MOST: Final = 2_000
 # What makes a stale answer better than the provider's: it cannot be reached, is broken, or too busy.
 _TROUBLE: Final = frozenset((408, 429, *range(500, 600)))
 
@@ -201,6 +204,7 @@ class Cache(PassingStage):
         status = CacheStatus.SEMANTIC_HIT if found.tier == SEMANTIC else CacheStatus.HIT
         age_s = max(exchange.asked_at - stored.stored_at, 0.0)
         age, form = int(age_s), form_of(exchange)
+        pace_ms = 0 if form is Form.JSON else exchange.policy.cache.stream_pace_ms or 0
         # Within a second, the answers to one question are one answer.
         place = (key, exchange.tier, form) if key is not None else None
         last = self._last_hits.get(place) if place is not None else None
@@ -210,7 +214,9 @@ class Cache(PassingStage):
             exchange.backend = None
         else:
             try:
-                body, content_type = in_form(exchange, form, stored.body, stored.content_type)
+                body, content_type = in_form(
+                    exchange, form, stored.body, stored.content_type, pieces=_pieces(stored) if pace_ms else 1
+                )
             except NotJoinable:
                 return None
             exchange.cache_status = status
@@ -225,6 +231,7 @@ class Cache(PassingStage):
                     *stamps(stored.model, stored.version, status),
                 ),
                 describe(exchange),
+                pace_ms,
             )
             if place is not None and len(body) <= REMEMBERED_HIT_BYTES:
                 if len(self._last_hits) >= REMEMBERED_HITS:
@@ -237,3 +244,8 @@ class Cache(PassingStage):
         """End what is being fetched anew."""
         if self._refresher is not None:
             await self._refresher.close()
+
+
+def _pieces(stored: StoredAnswer) -> int:
+    """Return in how many pieces a stream of the answer is told: about as many as the provider told it in."""
+    return min(stored.completion_tokens or len(stored.body) // BYTES_PER_PIECE, PIECES_AT_MOST)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, Protocol
 
 from ext_proc.answer_forms import JSON, Form, form_of, in_form
 from ext_proc.answers import Clocks
 from ext_proc.contract import headers as names
-from ext_proc.contract.routes import ORIGIN_ROUTE
 from ext_proc.contract.snapshot import Purge
 from ext_proc.exchange import (
     Answer,
@@ -28,7 +28,7 @@ from ext_proc.exchange import (
     describe,
     stamps,
 )
-from ext_proc.flights import Call, Flight, Flights, Follow, Follower, Landed, Lead
+from ext_proc.flights import Call, Flight, Flights, Follow, Follower, Landed, Lead, to_origin
 from ext_proc.live_stream import LiveStream
 from ext_proc.openai.chunks import NotJoinable
 from ext_proc.pipeline import PassingStage
@@ -184,16 +184,10 @@ class Coalesce(PassingStage):
         usage = form_of(exchange) is Form.STREAM_WITH_USAGE
         ticket = self._flights.expect(flight, Follower(exchange.head, remove, usage))
         exchange.cache_status = CacheStatus.COALESCED
-        return Forward(
-            ORIGIN_ROUTE,
-            # The origin knows the question.
-            body=b"",
-            remove=names.CREDENTIALS,
-            add=((names.ORIGIN, self._origin), (names.FLIGHT, f"{flight.number}.{ticket}")),
-            metadata=describe(exchange),
-            # The answer is a turn of the follower's session.
-            wants_response=exchange.conversation is not None or exchange.masks is not None,
-        )
+        forward = to_origin(self._origin, flight, ticket, describe(exchange))
+        # The answer is a turn of the follower's session, or is told with the follower's own values.
+        seen = exchange.conversation is not None or exchange.masks is not None
+        return replace(forward, wants_response=True) if seen else forward
 
     def _landed(self, exchange: Exchange, landed: Landed) -> Answer | None:
         try:

@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.answer_forms import EVENT_STREAM, READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
 from ext_proc.continuation import Caller, CallFailed, Reply
 from ext_proc.contract import headers as names
-from ext_proc.exchange import Exchange
+from ext_proc.exchange import Exchange, Pairs
 from ext_proc.flights import Flight, Flights, Follower
 from ext_proc.live_stream import LiveStream, StreamCut
 from ext_proc.openai.recording import StreamRecorder
@@ -178,7 +178,7 @@ class _Conversation:
         try:
             async for piece in live.follow(usage=follower.usage):
                 # Written as it stands: hundreds are told the same at one moment, by this one thread.
-                head = b"" if begun else _stream_head(flight.backend)
+                head = b"" if begun else _stream_head(flight.backend, flight.told)
                 begun = True
                 self._writer.write(b"%b%x\r\n%b\r\n" % (head, len(piece), piece))
                 await self._writer.drain()
@@ -241,11 +241,12 @@ class _Conversation:
 
 
 @lru_cache(maxsize=64)
-def _stream_head(backend: str) -> bytes:
+def _stream_head(backend: str, told: Pairs) -> bytes:
     """Return how the answer to a follower begins."""
-    told = f"{names.BACKEND}: {backend}\r\n" if backend else ""
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: {EVENT_STREAM}\r\n{told}transfer-encoding: chunked\r\n\r\n"
-    return head.encode()
+    from_whom = ((names.BACKEND, backend),) if backend else ()
+    pairs = (("content-type", EVENT_STREAM), *from_whom, *told, ("transfer-encoding", "chunked"))
+    lines = ("HTTP/1.1 200 OK", *(f"{name}: {value}" for name, value in pairs))
+    return "\r\n".join((*lines, "", "")).encode()
 
 
 def _usage_filter(leader: Exchange, follower: Follower, reply: Reply) -> StreamRecorder | None:

@@ -22,6 +22,7 @@ from ext_proc.openai.batching.inputs import Codec
 from ext_proc.openai.batching.native import Native
 from ext_proc.openai.batching.packed import Packed
 from ext_proc.openai.paths import Operation
+from ext_proc.pacing import Pacing
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.refresh import BackgroundRefresh
 from ext_proc.snapshots import SnapshotHolder
@@ -139,4 +140,4 @@ def pipeline(
     metrics = ProcessorMetrics(registry)
     steps = stages(caching, metrics, metrics, int(time.time()), sharing, audit=metrics)
     metrics.announce(announced(steps))
-    return Pipeline(steps, holder, metrics)
+    return Pipeline(steps, holder, metrics, Pacing(sharing.flights, sharing.origin))

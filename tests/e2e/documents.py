@@ -69,6 +69,14 @@ metadata: {{name: coalesced-and-cached}}
 spec: {{target: {{models: [coalesced-and-cached]}}, cache: {{enabled: true}}}}
 ---
 kind: Model
+metadata: {{name: paced}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Policy
+metadata: {{name: paced}}
+spec: {{target: {{models: [paced]}}, cache: {{enabled: true, streamPace: 100ms}}}}
+---
+kind: Model
 metadata: {{name: cached-flaky}}
 spec: {{versions: [{{name: v1, backend: flaky}}]}}
 ---

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import json
+import time
 from typing import Any
 
 import openai
 import pytest
 
-from tests.e2e.test_coalesce import seen, status
+from tests.e2e.test_coalesce import open_stream, seen, status
+from tests.e2e.test_metrics import moved, series, settled
 from tests.harness.mesh import Mesh
 from tests.harness.raw_http import Answer, post
 from tests.harness.rude import (
@@ -304,3 +306,60 @@ async def test_a_stream_with_nothing_in_it(mesh: Mesh, rude: RudeProvider, scrip
             assert (first.status, first.body) == (200, b"") or kind == "reset"
     again = await post(mesh.proxy_port, {**document, "stream": False}, headers)
     assert (status(again), again.json()["choices"][0]["message"]["content"]) == ("miss", "fresh")
+
+
+async def test_a_hit_at_a_pace_is_a_hit_in_all_else(mesh: Mesh, rude: RudeProvider, script: str) -> None:
+    """Piece by piece with the usual headers, whole at its end, counted as a hit and no call; JSON at once."""
+    headers = rude.script(script, [reply(200, completion("three short words"))])
+    document = {**question(), "model": "paced"}
+    calls = series(mesh, "openai_request_total")
+    assert status(await post(mesh.proxy_port, document, headers)) == "miss"
+    await settled(mesh, calls, 1)
+    before, calls = series(mesh), series(mesh, "openai_request_total")
+    began = time.monotonic()
+    usage = {"stream": True, "stream_options": {"include_usage": True}}
+    async with await open_stream(mesh, {**document, **usage}, headers) as paced:
+        code, found = await paced.receive_head()
+        head, pieces = dict(found), list[bytes]()
+        while piece := await paced.receive_chunk():
+            pieces.append(piece)
+    assert time.monotonic() - began >= 0.5  # the opening, three words, their end, the usage, the mark
+    assert (code, head["x-outrigger-cache"], head["x-outrigger-model"]) == (200, "hit", "paced")
+    assert head["x-outrigger-version"] == "v1"
+    assert int(head["age"]) < 5
+    assert "x-outrigger-backend" not in head
+    assert len(pieces) == 7
+    body = b"".join(pieces)
+    assert text_of(body) == "three short words"
+    assert chunks_of(body)[-1]["usage"]["completion_tokens"] == 3
+    assert body.endswith(DONE)
+    at_once = await post(mesh.proxy_port, document, headers)
+    assert (status(at_once), at_once.json()["choices"][0]["message"]["content"]) == (
+        "hit",
+        "three short words",
+    )
+    assert len(rude.seen(script)) == 1
+    assert moved(calls, await settled(mesh, calls, 2)) == {("openai_request_total", (("status", "200"),)): 2}
+    change = moved(before, series(mesh))
+    cached = {dict(labels)["result"]: n for (name, labels), n in change.items() if "cache_requests" in name}
+    assert cached == {"hit": 2}
+    assert not {name for name, _ in change} & {
+        "outrigger_upstream_attempts_total",
+        "gen_ai_client_token_usage_sum",
+    }
+
+
+async def test_a_caller_that_leaves_a_paced_hit_costs_nothing_more(
+    mesh: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """The next one gets it from its beginning."""
+    headers = rude.script(script, [reply(200, completion("three short words"))])
+    document = {**question(stream=True), "model": "paced"}
+    await post(mesh.proxy_port, document, headers)
+    leaving = await open_stream(mesh, document, headers)
+    await leaving.receive_head()
+    await leaving.receive_chunk()
+    await leaving.__aexit__()
+    again = await post(mesh.proxy_port, document, headers)
+    assert (status(again), text_of(again.body)) == ("hit", "three short words")
+    assert len(rude.seen(script)) == 1

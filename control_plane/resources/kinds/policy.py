@@ -75,6 +75,7 @@ class Cache(Spec):
     )
     stale_while_revalidate_ms: DurationMs | None = Field(default=None, alias="staleWhileRevalidate")
     stale_if_error_ms: DurationMs | None = Field(default=None, alias="staleIfError")
+    stream_pace_ms: Annotated[DurationMs, Field(le=1_000)] | None = Field(default=None, alias="streamPace")
     semantic: Semantic = Semantic()
 
 

@@ -118,6 +118,43 @@ async def test_answers_of_our_own_are_seen_by_all_stages() -> None:
     assert await pipeline.request_body(exchange, BODY) == Forward("route")
 
 
+class Telling:
+    """Tells one answer at its pace, and has no room for another."""
+
+    def __init__(self) -> None:
+        self.told: list[Answer] = []
+
+    def begin(self, exchange: Exchange, answer: Answer) -> Forward | None:
+        """Send the first to the origin."""
+        self.told.append(answer)
+        return Forward("origin") if len(self.told) == 1 else None
+
+
+class Pacing(Answering):
+    """A stage that answers with a pace."""
+
+    async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
+        """Answer."""
+        return Answer(200, b"hit", Reason.SERVED_FROM_CACHE, pace_ms=5)
+
+
+async def test_an_answer_with_a_pace_is_told_at_it_where_there_is_room() -> None:
+    """As all stages have seen it; it is no call, and without room it goes at once."""
+    holder, telling, counted = SnapshotHolder(), Telling(), Counted()
+    holder.replace(snapshot())
+    pipeline = Pipeline((Signing(), Pacing()), holder, counted, telling)
+    exchange = pipeline.begin(head())
+    assert await pipeline.request_body(exchange, BODY) == Forward("origin")
+    assert exchange.forwarded is None
+    assert telling.told[0].headers == (("x-signed", "yes"),)
+    at_once = await pipeline.request_body(pipeline.begin(head()), BODY)
+    assert isinstance(at_once, Answer)
+    assert at_once.body == b"hit"
+    plain = Pipeline((Answering(),), holder, counted, telling)
+    assert isinstance(await plain.request_body(plain.begin(head()), BODY), Answer)
+    assert (len(telling.told), counted.pairs) == (2, [])
+
+
 async def test_another_spelling_of_a_path_is_refused() -> None:
     """Before any stage sees it."""
     pipeline, exchange, _ = opened(head(path="/v1/chat/completions/"), Recorder())

@@ -159,7 +159,7 @@ spec:
   unknownModels: refuse
   cache:
     {enabled: true, ttl: 1m, scope: global, memoryEntries: 5, memoryBytes: 1MiB, maxTemperature: 0.5, tiers: [memory],
-    staleWhileRevalidate: 2s, staleIfError: 1h, semantic: {enabled: true, maxErrorRate: 0.05, mode: shadow, embedder: m}}
+    staleWhileRevalidate: 2s, staleIfError: 1h, streamPace: 20ms, semantic: {enabled: true, maxErrorRate: 0.05, mode: shadow, embedder: m}}
   retry: {attempts: 5, base: 10ms, max: 20ms, retryOn: [reset, 503], budget: 0.5}
   hold: {max: 1s}
   parameters: {temperature: {max: 0.3, default: 0.1}, topP: {max: 0.9}, maxTokens: {max: 5}, n: {max: 2}, forbid: [logprobs]}
@@ -171,6 +171,7 @@ spec:
     assert (policy.cache.memory_entries, policy.cache.memory_bytes) == (5, 1 << 20)
     assert (policy.cache.max_temperature, policy.cache.tiers) == (0.5, ("memory",))
     assert (policy.cache.stale_while_revalidate_ms, policy.cache.stale_if_error_ms) == (2_000, 3_600_000)
+    assert policy.cache.stream_pace_ms == 20
     assert policy.cache.semantic == SemanticPolicy(True, 0.05, "shadow", "m")
     assert (policy.retry.attempts, policy.retry.base_ms, policy.retry.max_ms) == (5, 10, 20)
     assert (policy.retry.retry_on, policy.retry.budget) == (("reset", "503"), 0.5)

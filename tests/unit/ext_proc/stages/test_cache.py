@@ -519,3 +519,33 @@ async def test_a_similar_answer_is_served_after_an_exact_miss() -> None:
     assert dict(answer.headers)["x-outrigger-cache"] == opened.cache_status == "semantic-hit"
     assert mesh.tally.hits["semantic"] == 1
     assert (await mesh.ask({**HELLO, "seed": 2}))[1] is None  # the Policy does not want it
+
+
+LONG = orjson.dumps(
+    {
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"content": "word " * 10}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 10},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "pieces"), [(LONG, 10), (GOOD, 2)], ids=["of a token each", "tokens unknown"]
+)
+async def test_a_stream_with_a_pace_is_cut(body: bytes, pieces: int) -> None:
+    """About as its provider told it; JSON, and streams without a pace, are whole."""
+    mesh = Mesh()
+    await mesh.ask(body=body)
+    policy = replace(CACHING, cache=replace(CACHING.cache, stream_pace_ms=20))
+    _, hit = await mesh.ask({**HELLO, "stream": True}, policy=policy)
+    assert hit is not None
+    # The opening, the end and its mark stand around the text.
+    assert (hit.pace_ms, hit.body.count(b"data: ")) == (20, pieces + 3)
+    assert mesh.tally.hits["memory"] == 1
+    mesh.clock.now += 1
+    _, whole = await mesh.ask({**HELLO, "stream": True})
+    assert whole is not None
+    assert (whole.pace_ms, whole.body.count(b"data: ")) == (0, 4)
+    _, as_json = await mesh.ask()
+    assert as_json is not None
+    assert as_json.pace_ms == 0
