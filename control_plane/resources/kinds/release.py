@@ -48,6 +48,7 @@ class Gates(Spec):
     latency_p95: MaxRatio = Field(default=MaxRatio(), alias="latencyP95")
     ttft_p95: MaxRatio = Field(default=MaxRatio(), alias="ttftP95")
     cost: MaxRatio | None = None
+    output_length: MaxRatio | None = None
     prometheus: Items[PrometheusGate] = ()
     min_requests: Annotated[int, Field(ge=1)] = 200
     max_wait_ms: PositiveDurationMs | None = Field(default=None, alias="maxWait")
