@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ext_proc.redaction.findings import Finding, blanked
+from ext_proc.redaction.findings import Finding, Span, blanked
 from ext_proc.redaction.keys import key_spans
 from ext_proc.redaction.numbers import number_findings
 
@@ -28,6 +28,9 @@ _ESCAPED: Final = re.compile(r"\\u(?!00[0-7])[0-9A-Fa-f]{4}")
 _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
 )
+# Four times what RFC 5321, 4.5.3.1 allows before the sign, and more than it allows behind.
+_LONGEST_LOCAL_PART: Final = 256
+_LONGEST_DOMAIN: Final = 320
 
 
 def redact(text: str) -> str:
@@ -61,12 +64,24 @@ def find(text: str, *, words: bool = True) -> list[Finding]:
     found = [Finding("key", *span) for span in spans]
     folded = blanked(folded, spans)
     if "@" in folded:
-        spans = [match.span() for match in _EMAIL.finditer(folded)]
+        spans = _email_spans(folded)
         found += [Finding("email", *span) for span in spans]
         folded = blanked(folded, spans)
     found += number_findings(folded)
     found.sort(key=lambda finding: finding.start)
     return found
+
+
+def _email_spans(text: str) -> list[Span]:
+    spans: list[Span] = []
+    sign = text.find("@")
+    while sign >= 0:
+        at = spans[-1][1] if spans else 0
+        match = _EMAIL.search(text, max(at, sign - _LONGEST_LOCAL_PART), sign + _LONGEST_DOMAIN)
+        if match is not None:
+            spans.append(match.span())
+        sign = text.find("@", max(sign + 1, spans[-1][1] if spans else 0))
+    return spans
 
 
 def _folded(text: str) -> str:

@@ -34,10 +34,20 @@ _WORD: Final = re.compile(r"[A-Z]?[a-z.]{0,15}(?:[-/=][a-z.]{0,15})*")
 # Each beginning of `_KEYS` holds one of these, at most so many characters from its start. Looking for them
 # first spares texts its many branches.
 _HINTS: Final = (
-    *("bearer", "basic", "://", "authorization", "key", "passw", "secret", "token", "sk-", "k_live"),
-    *("k_test", "ork_", "ort_", "ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "gsk", "hf_"),
-    *("hf-", "xai", "npm", "pypi", "xox", "aiza", "akia", "asia", "eyj", "-----begin"),
+    *("bearer", "basic", "://", "authorization", "key", "passw", "secret", "token", "aiza", "akia", "asia"),
+    "eyj",
 )
+# Only where a text has one of these signs.
+_HINTS_WITH_SIGN: Final = {
+    "_": (
+        *("k_live", "k_test", "ork_", "ort_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
+        *("glpat_", "gsk_", "hf_", "xai_", "npm_", "pypi_"),
+    ),
+    "-": (
+        *("sk-", "ghp-", "gho-", "ghu-", "ghs-", "ghr-", "glpat-", "gsk-", "hf-", "xai-", "npm-", "pypi-"),
+        *("xox", "-----begin"),
+    ),
+}
 _HINT_AT_MOST: Final = 7
 _UPPER: Final = re.compile(r"[A-Z]+")
 
@@ -63,8 +73,12 @@ def _hints(text: str) -> list[int]:
     if len(lowered) != len(text):
         # A letter became two: positions have to hold.
         lowered = _UPPER.sub(lambda match: match.group().lower(), text)
+    hints = [*_HINTS]
+    for sign, more in _HINTS_WITH_SIGN.items():
+        if sign in lowered:
+            hints += more
     found: list[int] = []
-    for hint in _HINTS:
+    for hint in hints:
         at = lowered.find(hint)
         while at >= 0:
             found.append(at)
