@@ -57,6 +57,8 @@ class Reason(StrEnum):
     NO_BACKEND = "no-backend"
     NOT_CACHED = "not-cached"
     RATE_LIMIT = "rate-limit"
+    SESSION_ERASED = "session-erased"
+    SESSIONS_UNAVAILABLE = "sessions-unavailable"
     SERVED_FROM_BATCH = "served-from-batch"
     SERVED_FROM_CACHE = "served-from-cache"
     SERVED_PIN = "served-pin"

@@ -17,7 +17,13 @@ MAX_BYTES: Final = 1024 * 1024
 """What the records of one session may take together. A longer turn is kept as an empty record."""
 STEP: Final = 1 << 16
 """Between the numbers that a shared store draws is room for those of processors that cannot reach it."""
+ERASED_NUMBERS: Final = 1_000 * STEP
+"""Erasing passes over so many numbers: those that are out, wherever they were drawn."""
 _HEAD: Final = struct.Struct("<QI")
+
+
+class NotErased(Exception):
+    """A session may be there still, though it was to be erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +36,21 @@ class Opened:
 
 @dataclass(slots=True)
 class Kept:
-    """One session as it is kept: the last number drawn, and the records by their numbers."""
+    """One session as it is kept: the last number drawn, and the records by their numbers.
+
+    Up to `floor` all is erased: what comes with such a number, having been asked before, is not kept.
+    """
 
     last: int = 0
     records: MutableMapping[int, bytes] = field(default_factory=dict)
+    floor: int = 0
 
     def take(self, records: Iterable[Record], keep: int) -> None:
         """Keep `records` too, and of all the last `keep`."""
         for number, record in records:
-            self.records[number] = record
-            self.last = max(self.last, number)
+            if number > self.floor:
+                self.records[number] = record
+                self.last = max(self.last, number)
         for number in surplus(self.records, keep):
             del self.records[number]
 
@@ -47,6 +58,11 @@ class Kept:
         """Return the next number. Processors with different `salt` (below `STEP`) draw different ones."""
         self.last = (self.last // STEP + 1) * STEP + salt
         return self.last
+
+    def erase(self) -> None:
+        """Forget all that is kept, and all that has been asked and not been answered yet."""
+        self.records.clear()
+        self.last = self.floor = self.last + ERASED_NUMBERS
 
     def in_order(self) -> tuple[Record, ...]:
         """Return the records, the oldest first."""

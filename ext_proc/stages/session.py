@@ -11,21 +11,26 @@ from typing import Final, Protocol
 from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE
 from ext_proc.contract import headers as names
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason
+from ext_proc.openai.errors import ErrorType
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import BadRequest, encode
 from ext_proc.openai.responses import Completion, parse_completion
 from ext_proc.pipeline import PassingStage
-from ext_proc.sessions.records import Opened, Record, session_key
+from ext_proc.refusals import refuse
+from ext_proc.sessions.records import NotErased, Opened, Record, session_key
 from ext_proc.sessions.turns import answer_message, continued, read_messages
 
 MAX_NAME_CHARS: Final = 256
 # Turns that wait for results of tools are kept beside the others.
 OPEN_TURNS: Final = 8
+# So long a turn may have been under way when its session was erased.
+ERASED_MS: Final = 3_600_000
+_ERASED_BY: Final = ("DELETE", "/v1/chat/completions")
 
 
 class Sessions(Protocol):
-    """Where turns are kept. Never fails: what cannot be had is not there."""
+    """Where turns are kept. What cannot be had is not there."""
 
     async def begin(self, key: bytes, *, ttl_ms: int, keep: int) -> Opened:
         """Draw a number for a request of the session, and return the last `keep` records."""
@@ -35,15 +40,41 @@ class Sessions(Protocol):
         """Keep `record`, in the place of one with its number. The session lives on for `ttl_ms`."""
         ...
 
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget the session, and for `ttl_ms` turns of it that are under way. Raises NotErased."""
+        ...
+
 
 class Session(PassingStage):
     """Puts a session's past before the request's messages, and keeps the turn. `store` is where."""
 
     name = "session"
-    reasons = frozenset((Reason.BAD_REQUEST,))
+    reasons = frozenset((Reason.BAD_REQUEST, Reason.SESSION_ERASED, Reason.SESSIONS_UNAVAILABLE))
 
     def __init__(self, store: Sessions) -> None:
         self._store = store
+
+    async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
+        """Erase the caller's session, which is asked for by DELETE on the path of chats."""
+        head = exchange.head
+        session = head.headers.get(names.SESSION)
+        if not session or (head.method, head.path) != _ERASED_BY or not _somewhere_enabled(exchange):
+            return None
+        try:
+            _check(session, exchange)
+            await self._store.erase(_key(exchange, session), ttl_ms=ERASED_MS)
+        except BadRequest as bad:
+            return refuse(bad.status, Reason.BAD_REQUEST, bad.message)
+        except NotErased:
+            return refuse(
+                503,
+                Reason.SESSIONS_UNAVAILABLE,
+                "Where sessions are kept is out of reach: this one may be there still. Try again soon.",
+                kind=ErrorType.SERVER,
+                code="sessions_unavailable",
+                headers=(("retry-after", "1"),),
+            )
+        return Answer(204, b"", Reason.SESSION_ERASED)
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Change the parsed document in place.
@@ -59,13 +90,12 @@ class Session(PassingStage):
         if not session or asked is None:
             return None
         _check(session, exchange)
-        consumer = exchange.consumer.name if exchange.consumer is not None else ""
-        key = session_key(exchange.tenant, consumer, session)
+        key = _key(exchange, session)
         opened = await self._store.begin(key, ttl_ms=policy.ttl_ms, keep=policy.turns + OPEN_TURNS)
         exchange.session_key = key
         exchange.conversation = conversation = continued(opened, asked, policy.turns, policy.max_tokens)
         exchange.wants_body = True
-        exchange.wants_stream = request.stream
+        exchange.wants_stream = exchange.wants_stream or request.stream
         messages = conversation.messages
         if len(messages) > len(asked):
             request.document["messages"] = messages
@@ -95,6 +125,15 @@ class Session(PassingStage):
             policy = exchange.policy.session
             record = (conversation.number, conversation.record(message))
             self._store.commit(key, record, ttl_ms=policy.ttl_ms, keep=policy.turns + OPEN_TURNS)
+
+
+def _key(exchange: Exchange, session: str) -> bytes:
+    consumer = exchange.consumer.name if exchange.consumer is not None else ""
+    return session_key(exchange.tenant, consumer, session)
+
+
+def _somewhere_enabled(exchange: Exchange) -> bool:
+    return any(layer.settings.get("session.enabled") for layer in exchange.loaded.snapshot.policies)
 
 
 def _check(session: str, exchange: Exchange) -> None:

@@ -22,7 +22,6 @@ from ext_proc.stores.engines import Engines
 from ext_proc.stores.neighbour import Away, Neighbour
 from ext_proc.stores.session_table import (
     ALONE,
-    ERASE,
     EXPIRES,
     FIND,
     SESSIONS,
@@ -89,9 +88,9 @@ class DatabaseSessions:
         change = partial(self._renew, key, tuple(records), ttl_ms / 1000, keep, draw)
         return await self._neighbour.ask(change, WITHIN_S if draw else WRITE_WITHIN_S)
 
-    async def erase(self, key: bytes) -> None:
-        """Forget the session. Raises Away."""
-        await self._neighbour.ask(partial(self._erase, key))
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget the session, and for `ttl_ms` turns of it that are under way. Raises Away."""
+        await self._neighbour.ask(partial(self._erase, key, ttl_ms / 1000), WRITE_WITHIN_S)
 
     async def sweep(self) -> int:
         """Remove what has expired; return how many sessions. Raises Away."""
@@ -124,25 +123,37 @@ class DatabaseSessions:
         await self._ready()
         now = self._clocks().wall
         async with self._transaction() as connection:
-            if not self._is_sqlite:
-                await connection.execute(ALONE, {"lock": lock_of(key)})
-            found = (await connection.execute(FIND, {"wanted": key.hex(), "now": now})).first()
-            kept = Kept() if found is None else Kept(found.last, dict(unpacked(bytes(found.records))))
-            before = len(kept.records)
+            kept = await self._alone(connection, key, now)
+            there, before = bool(kept.last), len(kept.records)
             kept.take(records, keep)
             number = kept.draw() if draw else kept.last
-            row: dict[str, object] = {"last": kept.last, "expires_at": now + ttl_s}
-            if found is not None and not records and len(kept.records) == before:
-                await connection.execute(USE, {"wanted": key.hex(), **row})
+            if there and not records and len(kept.records) == before:
+                used = {"wanted": key.hex(), "last": kept.last, "expires_at": now + ttl_s}
+                await connection.execute(USE, used)
             elif number:
-                row |= {"key": key.hex(), "records": packed(kept.in_order())}
-                await connection.execute(self._upsert, [row])
+                await self._write(connection, key, kept, now + ttl_s)
         return Opened(number, kept.in_order())
 
-    async def _erase(self, key: bytes) -> None:
+    async def _erase(self, key: bytes, ttl_s: float) -> None:
         await self._ready()
+        now = self._clocks().wall
         async with self._transaction() as connection:
-            await connection.execute(ERASE, {"wanted": key.hex()})
+            kept = await self._alone(connection, key, now)
+            kept.erase()
+            await self._write(connection, key, kept, now + ttl_s)
+
+    async def _alone(self, connection: AsyncConnection, key: bytes, now: float) -> Kept:
+        """Return the session, which nobody else changes until the transaction ends."""
+        if not self._is_sqlite:
+            await connection.execute(ALONE, {"lock": lock_of(key)})
+        found = (await connection.execute(FIND, {"wanted": key.hex(), "now": now})).first()
+        return (
+            Kept() if found is None else Kept(found.last, dict(unpacked(bytes(found.records))), found.floor)
+        )
+
+    async def _write(self, connection: AsyncConnection, key: bytes, kept: Kept, expires_at: float) -> None:
+        row = {"key": key.hex(), "last": kept.last, "floor": kept.floor, "records": packed(kept.in_order())}
+        await connection.execute(self._upsert, [{**row, "expires_at": expires_at}])
 
     async def _sweep(self) -> int:
         await self._ready()

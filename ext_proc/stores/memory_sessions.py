@@ -69,11 +69,11 @@ class MemorySessions:
         session.untold.add(record[0])
         self._measure(session)
 
-    def erase(self, key: bytes) -> None:
-        """Forget the session."""
-        session = self._sessions.pop(key, None)
-        if session is not None:
-            self._bytes -= session.bytes
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget the session, and turns of it that are under way."""
+        session = self._use(key, ttl_ms)
+        session.kept.erase()
+        self._measure(session)
 
     async def close(self) -> None:
         """Hold nothing."""
@@ -98,6 +98,8 @@ class MemorySessions:
         session = self._use(key, ttl_ms)
         untold = self.untold(key)
         session.kept.records.clear()
+        if opened.number <= session.kept.floor:
+            session.kept.floor = 0  # the store knows better
         session.kept.last = max(session.kept.last, opened.number)
         session.kept.take((*opened.records, *untold), keep)
         self._measure(session)
@@ -106,7 +108,7 @@ class MemorySessions:
     def _there(self, key: bytes) -> _Session | None:
         session = self._sessions.get(key)
         if session is not None and session.expires_at <= self._clock():
-            self.erase(key)
+            self._bytes -= self._sessions.pop(key).bytes
             return None
         return session
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
-from ext_proc.sessions.records import MAX_BYTES, STEP, Opened, Record
+from ext_proc.sessions.records import ERASED_NUMBERS, MAX_BYTES, STEP, Opened, Record
 from ext_proc.stores.neighbour import Away
 from ext_proc.stores.trips import Order, Script, Trips
 
@@ -54,9 +54,9 @@ class RedisSessions:
         pairs = zip(held[::2], held[1::2], strict=True)
         return Opened(int(last), tuple(sorted((int(number), record) for number, record in pairs)))
 
-    async def erase(self, key: bytes) -> None:
-        """Forget the session. Raises Away."""
-        await self._run(Order(ERASE, [_name(key)], []))
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget the session, and for `ttl_ms` turns of it that are under way. Raises Away."""
+        await self._run(Order(ERASE, [_name(key)], [ttl_ms, ERASED_NUMBERS]))
 
     async def close(self) -> None:
         """Wait a moment for what is on its way."""

@@ -33,16 +33,16 @@ SESSIONS: Final = Table(
     MetaData(),
     Column("key", String(64), primary_key=True),
     Column("last", BigInteger, nullable=False),
+    Column("floor", BigInteger, nullable=False),
     Column("records", LargeBinary, nullable=False),
     Column("expires_at", Double, nullable=False),
 )
 EXPIRES: Final = Index("outrigger_sessions_v1_expires", SESSIONS.c.expires_at)
-FIND: Final = select(SESSIONS.c.last, SESSIONS.c.records).where(
+FIND: Final = select(SESSIONS.c.last, SESSIONS.c.floor, SESSIONS.c.records).where(
     SESSIONS.c.key == bindparam("wanted"), SESSIONS.c.expires_at > bindparam("now")
 )
 # What is long stays where it is.
 USE: Final = update(SESSIONS).where(SESSIONS.c.key == bindparam("wanted"))
-ERASE: Final = delete(SESSIONS).where(SESSIONS.c.key == bindparam("wanted"))
 # PostgreSQL: whoever has it is alone with one session, be that there already or not.
 ALONE: Final = select(func.pg_advisory_xact_lock(bindparam("lock")))
 

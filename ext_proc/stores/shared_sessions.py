@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from ext_proc.sessions.records import Opened, Record
+from ext_proc.sessions.records import NotErased, Opened, Record
 from ext_proc.stores.memory_sessions import MemorySessions
 from ext_proc.stores.neighbour import Away
 from ext_proc.stores.outlasting import Calls
@@ -33,8 +33,8 @@ class Far(Protocol):
         """
         ...
 
-    async def erase(self, key: bytes) -> None:
-        """Forget the session. Raises Away."""
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget the session, and for `ttl_ms` turns of it that are under way. Raises Away."""
         ...
 
     async def close(self) -> None:
@@ -67,6 +67,18 @@ class SharedSessions:
         """Keep `record` in its session: here at once, in the store as soon as may be."""
         self._memory.commit(key, record, ttl_ms=ttl_ms, keep=keep)
         self._calls.start(self._told(key, ttl_ms, keep))
+
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget the session, and turns of it that are under way.
+
+        Raises:
+            NotErased: the store does not answer, and may have it still.
+        """
+        await self._memory.erase(key, ttl_ms=ttl_ms)
+        try:
+            await self._far.erase(key, ttl_ms=ttl_ms)
+        except Away as error:
+            raise NotErased from error
 
     async def close(self) -> None:
         """Wait a moment for what is on its way."""

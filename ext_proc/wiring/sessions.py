@@ -47,11 +47,11 @@ class DatabaseInTime:
             raise Away
         return await self._store.renew(key, records, ttl_ms=ttl_ms, keep=keep, draw=draw)
 
-    async def erase(self, key: bytes) -> None:
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
         """Do it in the database. Raises Away: it is not open, or does not answer in time."""
         if self._store is None:
             raise Away
-        await self._store.erase(key)
+        await self._store.erase(key, ttl_ms=ttl_ms)
 
     async def close(self) -> None:
         """Let it go."""

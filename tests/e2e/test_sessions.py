@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from tests.harness.mesh import Mesh
-from tests.harness.raw_http import Answer, connect, json_request, post
+from tests.harness.raw_http import Answer, ask, connect, json_request, post
 from tests.harness.redis import RedisMissingError, RedisServer, redis_server
 from tests.harness.rude import (
     STREAM_END,
@@ -367,6 +367,20 @@ async def test_without_the_policy_a_request_passes_byte_for_byte(
     assert rude.seen(script)[-1].body == body.partition(b"\r\n\r\n")[2]
 
 
+async def test_a_caller_erases_a_session(talker: Talker, rude: RudeProvider) -> None:
+    """By DELETE on the path of chats: 204, nothing goes up, and another's stays."""
+    mine = {**talker.headers, "authorization": f"Bearer sk-{talker.script}"}
+    for headers in (talker.headers, mine):
+        await talker.good(user("1"), headers=headers)
+    rude.script(f"{talker.script} erased", reply(405))
+    asked = [*mine.items(), ("x-script", f"{talker.script} erased")]
+    answer = await ask(talker.port, json_request(CHAT, {}, asked, method="DELETE"))
+    assert (answer.status, answer.body, answer.get("x-outrigger-error")) == (204, b"", None)
+    assert rude.seen(f"{talker.script} erased") == []
+    assert await talker.good(user("2"), headers=mine) == [user("2")]
+    assert (await talker.good(user("2")))[0] == user("1")
+
+
 async def test_a_session_ends_when_it_is_not_used(mesh: Mesh, rude: RudeProvider, script: str) -> None:
     """Each use gives it its time anew."""
     talker = Talker(mesh, rude, script, "brief")
@@ -433,3 +447,22 @@ async def test_without_redis_a_session_goes_on_where_it_was(
     assert await talker.good(user("5")) == [*past[2:8], user("5")]
     await asyncio.sleep(0.05)
     assert await talker.good(user("6"), port=pair[1].proxy_port) == [*past[4:], user("6")]
+
+
+async def test_in_a_database_a_session_outlives_the_processor(
+    start_mesh: Callable[..., Mesh], rude: RudeProvider, script: str, tmp_path: Path
+) -> None:
+    """Whoever is started next finds it."""
+    mesh = start_mesh(documents(rude.port), options=("--cache-database", f"sqlite:///{tmp_path / 'mesh.db'}"))
+    talker = Talker(mesh, rude, script)
+    await talker.good(user("1"))
+    assert await talker.good(user("2")) == [user("1"), said("to 1"), user("2")]
+    await asyncio.sleep(0.1)
+    mesh.kill("processor")
+    elsewhere = {"x-outrigger-session": "elsewhere"}
+    async with asyncio.timeout(15):
+        while (await talker.ask(user("?"), headers=elsewhere)).get("x-outrigger-version") is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await asyncio.sleep(1.0)  # the database is opened in the background
+    up = await talker.good(user("3"))
+    assert up == [user("1"), said("to 1"), user("2"), said("to 2"), user("3")]

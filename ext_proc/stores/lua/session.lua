@@ -1,12 +1,13 @@
 -- Takes records into a session, draws a number if that is asked for, and forgets what is too much.
 -- Returns that number (or the last one) and, by their numbers, all records that are kept.
 --
--- KEYS[1]: a hash; `last` is the last number, every other field a record's.
+-- KEYS[1]: a hash; `last` is the last number, up to `floor` all is erased, every other field is a record's.
 -- ARGV: time to live in ms, records and bytes to keep, the step between numbers, 1 to draw one; then the number
 -- and the text of each record. The arithmetic is that of ext_proc/sessions/records.py.
 local key = KEYS[1]
 local ttl, keep, room, step = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local last, records, numbers = 0, {}, {}
+local floor = tonumber(redis.call('HGET', key, 'floor')) or 0
 
 local function take(number, record)
   if records[number] == nil then
@@ -20,13 +21,15 @@ local held = redis.call('HGETALL', key)
 for at = 1, #held, 2 do
   if held[at] == 'last' then
     last = math.max(last, tonumber(held[at + 1]) or 0)
-  elseif tonumber(held[at]) then
+  elseif held[at] ~= 'floor' and tonumber(held[at]) then
     take(tonumber(held[at]), held[at + 1])
   end
 end
 for at = 6, #ARGV, 2 do
-  take(tonumber(ARGV[at]), ARGV[at + 1])
-  redis.call('HSET', key, ARGV[at], ARGV[at + 1])
+  if tonumber(ARGV[at]) > floor then
+    take(tonumber(ARGV[at]), ARGV[at + 1])
+    redis.call('HSET', key, ARGV[at], ARGV[at + 1])
+  end
 end
 if ARGV[5] == '1' then
   last = (math.floor(last / step) + 1) * step

@@ -22,7 +22,7 @@ STEPS = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(1, 300_000), st.binary(max_size=4)), max_size=2),
         st.integers(1, 4),
-        st.booleans(),
+        st.sampled_from(("draw", "tell", "erase")),
     ),
     max_size=6,
 )
@@ -42,12 +42,17 @@ async def store(redis: RedisServer) -> AsyncIterator[RedisSessions]:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(STEPS)
 async def test_the_script_does_what_the_arithmetic_says(
-    store: RedisSessions, steps: list[tuple[list[tuple[int, bytes]], int, bool]]
+    store: RedisSessions, redis: RedisServer, steps: list[tuple[list[tuple[int, bytes]], int, str]]
 ) -> None:
     """Whatever comes in, however many are kept."""
-    await store.erase(KEY)
+    redis.command("DEL", NAME)
     kept = Kept()
-    for records, keep, draw in steps:
+    for records, keep, does in steps:
+        if does == "erase":
+            await store.erase(KEY, ttl_ms=10_000)
+            kept.erase()
+            continue
+        draw = does == "draw"
         found = await store.renew(KEY, records, ttl_ms=10_000, keep=keep, draw=draw)
         kept.take(records, keep)
         assert found.number == (kept.draw() if draw else kept.last)
@@ -61,6 +66,8 @@ async def test_every_key_has_a_time_to_live(store: RedisSessions, redis: RedisSe
     for records, draw in ([], True), ([(1, b"x")], False):
         await store.renew(KEY, records, ttl_ms=10_000, keep=4, draw=draw)
         assert 9_000 < int(redis.command("PTTL", NAME)[1:]) <= 10_000
+    await store.erase(KEY, ttl_ms=5_000)
+    assert 4_000 < int(redis.command("PTTL", NAME)[1:]) <= 5_000
 
 
 async def test_what_somebody_else_put_there_is_nobodys_outage(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from ext_proc.sessions.records import MAX_BYTES, STEP, Opened, Record
+from ext_proc.sessions.records import MAX_BYTES, STEP, NotErased, Opened, Record
 from ext_proc.stores.database_sessions import DatabaseSessions
 from ext_proc.stores.engines import engines_for
 from ext_proc.stores.memory_sessions import MemorySessions
@@ -132,13 +132,15 @@ async def test_a_session_lives_on_while_it_is_used(home: Home) -> None:
 
 
 async def test_an_erased_session_is_gone(home: Home) -> None:
-    """For everybody, and only that one."""
+    """For everybody, with what is under way, and only that one."""
     one, other = await home.far(), await home.far()
-    await renew(one, (1, b"x"))
+    under_way = (await renew(one, (1, b"x"))).number
     await renew(one, (1, b"x"), key=OTHER)
-    await other.erase(KEY)
-    await other.erase(KEY)
-    assert (await renew(one)).records == ()
+    for _ in range(2):
+        await other.erase(KEY, ttl_ms=TTL_MS)
+    assert (await renew(one, (under_way, b"late"), draw=False)).records == ()
+    number = (await renew(one)).number
+    assert (await renew(other, (number, b"new"), draw=False)).records == ((number, b"new"),)
     assert (await renew(one, key=OTHER)).records
 
 
@@ -162,9 +164,11 @@ class Flaky:
             self.memory.commit(key, record, ttl_ms=ttl_ms, keep=keep)
         return await self.memory.begin(key, ttl_ms=ttl_ms, keep=keep)
 
-    async def erase(self, key: bytes) -> None:
-        """Forget it."""
-        self.memory.erase(key)
+    async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+        """Forget it, or say that nobody answers."""
+        if self.away:
+            raise Away
+        await self.memory.erase(key, ttl_ms=ttl_ms)
 
     async def close(self) -> None:
         """Hold nothing."""
@@ -214,4 +218,23 @@ async def test_without_the_store_a_session_goes_on_and_is_told_later() -> None:
     assert together.number > together.records[-1][0]
     assert sum(len(records) for records in far.told) == 3
     for sessions in (here, there):
+        await sessions.close()
+
+
+async def test_an_erased_session_does_not_come_back_from_memory() -> None:
+    """Not from the processor that erased it, and from no other that is still to tell a turn."""
+    far = Flaky()
+    here, there = (SharedSessions(far, MemorySessions(time.monotonic, salt)) for salt in (1, 2))
+    commit(here, (await begin(here)).number, b"one")
+    await asyncio.sleep(0.01)
+    await begin(there)
+    far.away = True
+    commit(there, (await begin(there)).number, b"two")
+    with pytest.raises(NotErased):
+        await here.erase(KEY, ttl_ms=TTL_MS)
+    assert (await begin(here)).records == ()
+    far.away = False
+    await here.erase(KEY, ttl_ms=TTL_MS)
+    for sessions in (there, here, there):
+        assert (await begin(sessions)).records == ()
         await sessions.close()

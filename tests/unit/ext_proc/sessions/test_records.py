@@ -49,6 +49,20 @@ def test_processors_apart_draw_different_numbers() -> None:
     assert shared.draw() > max(numbers)
 
 
+def test_what_is_erased_does_not_come_back() -> None:
+    """Neither what was kept nor what had been asked, here or by a processor that draws for itself."""
+    kept = Kept()
+    kept.take([(kept.draw(), b"old")], keep=4)
+    apart = Kept(last=kept.last)
+    under_way = [kept.draw(), apart.draw(5), apart.draw(5)]
+    kept.erase()
+    kept.take([(number, b"late") for number in under_way], keep=4)
+    assert kept.in_order() == ()
+    new = kept.draw()
+    kept.take([(new, b"new")], keep=4)
+    assert kept.in_order() == ((new, b"new"),)
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -9,15 +9,16 @@ import pytest
 
 from ext_proc.answer_forms import EVENT_STREAM
 from ext_proc.contract.policies import DEFAULTS, Policy, SessionPolicy
-from ext_proc.contract.snapshot import Consumer
-from ext_proc.exchange import Answer, Answered, Exchange, Reason, ResponseHead
+from ext_proc.contract.snapshot import Consumer, PolicyLayer
+from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead
 from ext_proc.openai.chunks import replay
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import BadRequest
 from ext_proc.openai.responses import parse_completion
+from ext_proc.sessions.records import NotErased
 from ext_proc.stages.session import Session
 from ext_proc.stores.memory_sessions import MemorySessions
-from tests.unit.ext_proc.exchanges import exchange
+from tests.unit.ext_proc.exchanges import exchange, snapshot
 
 WITH_SESSIONS = Policy(session=SessionPolicy(enabled=True, turns=2))
 
@@ -62,6 +63,18 @@ class Talk:
             setattr(opened, field, value)
         assert await self.stage.on_request(opened) is None
         return opened
+
+    async def erase(
+        self, name: str, *, tenant: str = "workload:default", enabled: bool = True, **line: str
+    ) -> Answer | None:
+        """Ask for a session to be erased."""
+        layer = PolicyLayer("p", ("*",), ("*",), (0, 0), {"session.enabled": enabled})
+        line = {"method": "DELETE", **line}
+        opened = exchange(snapshot(policies=(layer,)), None, {"x-outrigger-session": name}, **line)
+        opened.tenant = tenant
+        answer = await self.stage.on_head(opened)
+        assert not isinstance(answer, Forward)
+        return answer
 
     def answered(self, opened: Exchange, body: bytes | None = None, status: int = 200) -> None:
         """Let the provider answer."""
@@ -230,6 +243,57 @@ async def test_names_that_nobody_can_mean_are_refused(name: str) -> None:
         await Talk().ask(user("one"), name=name)
     assert refused.value.status == 400
     assert (await Talk().ask(user("one"), name="é" * 256)).conversation is not None
+
+
+async def test_a_caller_erases_a_session() -> None:
+    """Its own, by DELETE; a turn that was under way leaves nothing then."""
+    talk = Talk()
+    talk.answered(await talk.ask(user("one")))
+    under_way = await talk.ask(user("two"))
+    answer = await talk.erase("s")
+    assert answer is not None
+    assert (answer.status, answer.body, answer.reason) == (204, b"", Reason.SESSION_ERASED)
+    talk.answered(under_way)
+    assert await talk.past() == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"tenant": "key:other"}, id="another's"),
+        pytest.param({"name": "S"}, id="another name"),
+        pytest.param({"method": "POST"}, id="no DELETE"),
+        pytest.param({"path": "/v1/chat/completions/id"}, id="another path"),
+        pytest.param({"name": ""}, id="no name"),
+        pytest.param({"enabled": False}, id="no sessions"),
+    ],
+)
+async def test_nothing_else_erases_it(fields: dict[str, Any]) -> None:
+    """Another caller's request erases another session, another request none."""
+    talk = Talk()
+    talk.answered(await talk.ask(user("one")))
+    erases = "tenant" in fields or fields.get("name") == "S"
+    assert (await talk.erase(**{"name": "s", **fields}) is not None) == erases
+    assert await talk.past() == [user("one"), said("hi")]
+
+
+async def test_what_cannot_be_erased_is_said() -> None:
+    """503 when the store is out of reach, 400 for a name that nobody can mean."""
+
+    class Gone(MemorySessions):
+        async def erase(self, key: bytes, *, ttl_ms: int) -> None:
+            """Fail."""
+            raise NotErased
+
+    talk = Talk()
+    refused = await talk.erase("x" * 257)
+    assert refused is not None
+    assert (refused.status, refused.reason) == (400, Reason.BAD_REQUEST)
+    talk.stage = Session(Gone(lambda: 0.0))
+    unsure = await talk.erase("s")
+    assert unsure is not None
+    assert (unsure.status, unsure.reason) == (503, Reason.SESSIONS_UNAVAILABLE)
+    assert dict(unsure.headers)["retry-after"] == "1"
 
 
 async def test_a_name_that_came_twice_is_refused() -> None:

@@ -57,10 +57,6 @@ async def test_room_is_made_by_those_used_longest_ago() -> None:
     for key in (b"a", b"b", b"c"):
         small.commit(key, (1, b"x" * 2_000), ttl_ms=1_000, keep=3)
     assert len(small) == 1
-    small.erase(b"c")
-    small.erase(b"c")
-    small.commit(b"d", (1, b"x" * 4_000), ttl_ms=1_000, keep=3)
-    assert len(small) == 1
     small.commit(b"e", (1, b"x" * 6_000), ttl_ms=1_000, keep=3)
     assert len(small) == 0
 
@@ -73,6 +69,27 @@ async def test_the_newest_records_are_kept() -> None:
     assert [number for number, _ in await kept(store)] == [2, 3, 4]
     store.commit(b"k", (5, b"x" * RECORD_BYTES), ttl_ms=1_000, keep=3)
     assert [number for number, _ in await kept(store)] == [5]
+
+
+async def test_an_erased_session_is_empty() -> None:
+    """A turn that was asked before is not kept; one that is asked after is."""
+    store = MemorySessions(Clock())
+    for erased in (b"k", b"new"):
+        before = (await store.begin(erased, ttl_ms=1_000, keep=3)).number
+        store.commit(erased, (before, b"x"), ttl_ms=1_000, keep=3)
+        under_way = (await store.begin(erased, ttl_ms=1_000, keep=3)).number
+        await store.erase(erased, ttl_ms=1_000)
+        store.commit(erased, (under_way, b"late"), ttl_ms=1_000, keep=3)
+        assert (store.untold(erased), await kept(store, erased)) == ([], ())
+        after = (await store.begin(erased, ttl_ms=1_000, keep=3)).number
+        store.commit(erased, (after, b"y"), ttl_ms=1_000, keep=3)
+        assert await kept(store, erased) == ((after, b"y"),)
+    shared = Opened(after + 1, ())
+    assert store.adopt(b"k", shared, ttl_ms=1_000, keep=3).records == ((after, b"y"),)
+    await store.erase(b"k", ttl_ms=1_000)
+    store.adopt(b"k", Opened(1, ()), ttl_ms=1_000, keep=3)
+    store.commit(b"k", (1, b"its number"), ttl_ms=1_000, keep=3)
+    assert await kept(store) == ((1, b"its number"),)
 
 
 async def test_what_another_store_has_not_been_told_is_known() -> None:
