@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
+from ext_proc.answers import StoredAnswer
 from ext_proc.exchange import Exchange
 from ext_proc.openai.chunks import replay
+from ext_proc.openai.requests import Request
+from ext_proc.openai.responses import parse_completion
 
 JSON: Final = "application/json"
 STREAM_TYPE: Final = "text/event-stream"
@@ -41,6 +44,12 @@ def form_of(exchange: Exchange) -> Form:
     options = request.document.get("stream_options")
     asked = isinstance(options, dict) and options.get("include_usage")
     return Form.STREAM_WITH_USAGE if asked and not exchange.hides_usage else Form.STREAM
+
+
+def is_answer(request: Request, stored: StoredAnswer) -> bool:
+    """Whether what somebody has kept is an answer to `request` that may be kept."""
+    completion = parse_completion(request.operation, stored.body)
+    return completion is not None and completion.answers_all_of(request)
 
 
 def in_form(

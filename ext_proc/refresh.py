@@ -24,6 +24,7 @@ class BackgroundRefresh:
         keep: told of the whole answer.
         log: where a call that fails is told.
         ended: told of the end of each call, however it ended.
+        dropped: told of each call that is not made, since so many are.
     """
 
     def __init__(
@@ -32,10 +33,13 @@ class BackgroundRefresh:
         decide: Callable[[Exchange], Awaitable[Answer | Forward | None]],
         keep: Callable[[Exchange, Answered], None],
         log: FilteringBoundLogger,
+        *,
         ended: Callable[[Exchange], None] = lambda exchange: None,
+        dropped: Callable[[], None] = lambda: None,
     ) -> None:
         self._caller = caller
         self._ended = ended
+        self._dropped = dropped
         self._decide = decide
         self._keep = keep
         self._log = log
@@ -43,7 +47,10 @@ class BackgroundRefresh:
 
     def refresh(self, key: bytes, exchange: Exchange) -> None:
         """Ask the exchange's question in the background, unless `key` is being asked for already."""
-        if key in self._asked or len(self._asked) >= AT_ONCE:
+        if key in self._asked:
+            return
+        if len(self._asked) >= AT_ONCE:
+            self._dropped()
             return
         task = asyncio.get_running_loop().create_task(self._ask(exchange), name="refresh")
         self._asked[key] = task

@@ -22,6 +22,19 @@ SERVED_BY: Final = ("memory", "redis", "database", SEMANTIC, STALE, PIN)
 
 
 @dataclass(slots=True)
+class LeaseTally:
+    """What became of the leases on flights of all processors, from the start of this one.
+
+    `taken`, `held` by another one, `unavailable` when Redis did not say so in time, `lost` before the answer.
+    """
+
+    taken: int = 0
+    held: int = 0
+    unavailable: int = 0
+    lost: int = 0
+
+
+@dataclass(slots=True)
 class CacheTally:
     """Grows from the start of the process. Money is in the currency of the Models' prices.
 
@@ -35,6 +48,7 @@ class CacheTally:
     saved_completion_tokens: int = 0
     saved_money: float = 0.0
     saved_seconds: float = 0.0
+    refreshes_dropped: int = 0
     semantic_explored: int = 0
     semantic_vetoed: int = 0
     semantic_would_serve: int = 0
@@ -65,6 +79,10 @@ class CacheTally:
     def rescued(self) -> None:
         """Take a miss back: a stale answer stood in for the provider, and is counted as a hit."""
         self.misses -= 1
+
+    def refresh_dropped(self) -> None:
+        """Count a stale answer that was served though no fresh one could be fetched: too many are already."""
+        self.refreshes_dropped += 1
 
     def explored(self) -> None:
         """Count a similar answer that was held back, to be compared with the provider's."""

@@ -6,9 +6,10 @@ of them, never in the way of an answer. What a purge has voided is in none of th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from ext_proc.answers import Clocks, StoredAnswer
 from ext_proc.contract.snapshot import Purge
@@ -16,6 +17,11 @@ from ext_proc.contract.snapshot import Purge
 MEMORY: Final = "memory"
 REDIS: Final = "redis"
 DATABASE: Final = "database"
+# Reading a longer answer takes milliseconds, for which no other request should wait.
+IN_A_THREAD_FROM_BYTES: Final = 64 * 1024
+
+IsAnswer: TypeAlias = Callable[[StoredAnswer], bool]
+"""Says of what a tier has whether it is an answer to the question at all."""
 
 
 class AnswerStore(Protocol):
@@ -103,11 +109,16 @@ class Tiers:
         return answer
 
     async def beyond_memory(
-        self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
+        self,
+        key: bytes,
+        names: Sequence[str] | None,
+        purges: Sequence[Purge] = (),
+        is_answer: IsAnswer | None = None,
     ) -> Found | None:
         """Return what the tiers that are shared have; the ones above, memory too, have it afterwards.
 
-        A stale answer is returned only when none of them has a fresh one.
+        Anybody may have written there: what is none by `is_answer` is not there. A stale answer is returned
+        only when none of them has a fresh one.
         """
         names = names or self._default
         missed: list[SharedStore] = []
@@ -117,6 +128,9 @@ class Tiers:
                 continue
             answer = await store.get(key)
             if answer is None or (purges and self._is_void(key, answer, purges)):
+                missed.append(store)
+                continue
+            if is_answer is not None and not await _holds(is_answer, answer):
                 missed.append(store)
                 continue
             if answer.fresh_until <= self._clocks().own:
@@ -131,13 +145,17 @@ class Tiers:
         return stale
 
     async def find(
-        self, key: bytes, names: Sequence[str] | None, purges: Sequence[Purge] = ()
+        self,
+        key: bytes,
+        names: Sequence[str] | None,
+        purges: Sequence[Purge] = (),
+        is_answer: IsAnswer | None = None,
     ) -> Found | None:
         """Return what any of the tiers has."""
         answer = self.in_memory(key, names, purges)
         if answer is not None:
             return Found(answer, MEMORY)
-        return await self.beyond_memory(key, names, purges)
+        return await self.beyond_memory(key, names, purges, is_answer)
 
     def put(
         self, key: bytes, answer: StoredAnswer, names: Sequence[str] | None, purges: Sequence[Purge] = ()
@@ -178,6 +196,12 @@ class Tiers:
             asked_at <= purge.at_s and is_meant(purge, key, answer.model, answer.version, answer.partition)
             for purge in purges
         )
+
+
+async def _holds(is_answer: IsAnswer, answer: StoredAnswer) -> bool:
+    if len(answer.body) < IN_A_THREAD_FROM_BYTES:
+        return is_answer(answer)
+    return await asyncio.to_thread(is_answer, answer)
 
 
 def is_meant(purge: Purge, key: bytes, model: str, version: str, partition: str) -> bool:

@@ -6,10 +6,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.answer_forms import is_answer
 from ext_proc.answers import StoredAnswer
 from ext_proc.contract.snapshot import Purge
 from ext_proc.exchange import Exchange
@@ -229,7 +231,8 @@ class SimilarQuestions:
 
     async def _answer_of(self, exchange: Exchange, place: Place, key: bytes) -> StoredAnswer | None:
         """Return the answer under `key` while it is fresh. An entry whose answer is gone goes, too."""
-        found = await self._tiers.find(key, exchange.policy.cache.tiers, self._purges())
+        is_kept = partial(is_answer, exchange.parsed)
+        found = await self._tiers.find(key, exchange.policy.cache.tiers, self._purges(), is_kept)
         if found is None:
             self._partitions.remove(place, key)
             return None

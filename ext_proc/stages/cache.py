@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, Protocol
 
-from ext_proc.answer_forms import JSON, Form, form_of, in_form
+from ext_proc.answer_forms import JSON, Form, form_of, in_form, is_answer
 from ext_proc.answers import StoredAnswer
 from ext_proc.contract.policies import CachePolicy
 from ext_proc.contract.snapshot import Purge
@@ -124,7 +125,12 @@ class Cache(PassingStage):
         found = Found(stored, MEMORY) if stored is not None else None
         if found is None or found.answer.fresh_until <= exchange.asked_at:
             # What is stale here may be fresh further on.
-            found = await self._tiers.beyond_memory(key, policy.tiers, purges) or found
+            found = (
+                await self._tiers.beyond_memory(
+                    key, policy.tiers, purges, partial(is_answer, exchange.parsed)
+                )
+                or found
+            )
         if found is not None:
             hit = self._serve(exchange, key, found, policy)
             if hit is not None:

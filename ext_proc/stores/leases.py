@@ -22,6 +22,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
 from ext_proc.stores.neighbour import Away, Neighbour
+from ext_proc.tally import LeaseTally
 
 PREFIX: Final = "outrigger:flight:"
 OWNER_BYTES: Final = 16
@@ -65,16 +66,6 @@ class _Poll:
     waiters: int = 0
 
 
-@dataclass(slots=True)
-class LeaseStats:
-    """What has been done since the start: leases taken, held by others, not to be had, lost meanwhile."""
-
-    taken: int = 0
-    held: int = 0
-    unavailable: int = 0
-    lost: int = 0
-
-
 class RedisLeases:
     """Leases of one processor. For one event loop.
 
@@ -83,6 +74,7 @@ class RedisLeases:
         clocks: the time of day and this process's own, now.
         log: where trouble is told, once when it begins and once when it is over.
         new_owner: a name of `OWNER_BYTES` that nobody else has.
+        tally: told what becomes of the leases.
     """
 
     def __init__(
@@ -91,6 +83,7 @@ class RedisLeases:
         clocks: Callable[[], Clocks],
         log: FilteringBoundLogger,
         new_owner: Callable[[], bytes] = lambda: secrets.token_bytes(OWNER_BYTES),
+        tally: LeaseTally | None = None,
     ) -> None:
         self._client = client
         self._new_owner = new_owner
@@ -109,7 +102,7 @@ class RedisLeases:
         self._renewing: dict[Lease, asyncio.Task[None]] = {}
         self._returning: set[asyncio.Task[bool]] = set()
         self._polls: dict[Held, _Poll] = {}
-        self.stats = LeaseStats()
+        self.tally = tally if tally is not None else LeaseTally()
 
     async def take(self, key: bytes, for_s: float) -> Lease | Held | None:
         """Take the lease of `key`, which lasts `for_s` beyond the death of this process.
@@ -118,7 +111,7 @@ class RedisLeases:
             The lease; who has it; or None within `TAKE_WITHIN_S` when Redis does not say.
         """
         if self._neighbour.is_away():
-            self.stats.unavailable += 1
+            self.tally.unavailable += 1
             return None
         lease = Lease(key, self._new_owner())
         for_ms = max(int(for_s * 1000), 1)
@@ -130,12 +123,12 @@ class RedisLeases:
             self._give_back(lease)  # it may have been taken all the same
             if isinstance(error, asyncio.CancelledError):
                 raise
-            self.stats.unavailable += 1
+            self.tally.unavailable += 1
             return None
         if owner != lease.owner:
-            self.stats.held += 1
+            self.tally.held += 1
             return Held(key, owner)
-        self.stats.taken += 1
+        self.tally.taken += 1
         self._renewing[lease] = asyncio.get_running_loop().create_task(
             self._keep(lease, for_s), name="lease renewal"
         )
@@ -149,7 +142,7 @@ class RedisLeases:
         """
         released = await self._released(lease, answer)
         if not released:
-            self.stats.lost += 1
+            self.tally.lost += 1
         return released
 
     async def outcome(self, held: Held, within_s: float) -> bytes | None:

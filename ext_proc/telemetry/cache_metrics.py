@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ext_proc.cache_view import Held
 from ext_proc.contract.cache import HIT_AGE_BOUNDS_S
-from ext_proc.tally import SERVED_BY, CacheTally
+from ext_proc.tally import SERVED_BY, CacheTally, LeaseTally
 from ext_proc.tiers import DATABASE, REDIS
 
 EVERY_S: Final = 1.0
@@ -26,6 +26,7 @@ class CacheMetrics:
         tally: what grows.
         held: each tier that is in use.
         registry: where the series are registered.
+        leases: of flights of all processors; they stay at zero without Redis.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class CacheMetrics:
         tally: CacheTally,
         held: Callable[[], Mapping[str, Held]],
         registry: CollectorRegistry,
+        leases: LeaseTally | None = None,
     ) -> None:
         self._tally = tally
+        self._leases = leases if leases is not None else LeaseTally()
         self._held = held
         self._counters: dict[tuple[str, str], Counter] = {}
         self._shown: dict[tuple[str, str], float] = {}
@@ -52,6 +55,9 @@ class CacheMetrics:
         self._add(registry, "saved_tokens", "Tokens that hits spared.", "kind", kinds)
         self._add(registry, "saved_cost", "What hits spared, by the Models' prices.")
         self._add(registry, "saved_seconds", "How long the spared calls took when they were made.")
+        self._add(registry, "refreshes_dropped", "Stale answers that were served with no fresh one fetched.")
+        leases_were = ("taken", "held", "unavailable", "lost")
+        self._add(registry, "leases", "Leads of flights, asked of Redis.", "outcome", leases_were)
         outcomes = ("explored", "vetoed", "would_serve", "would_be_wrong")
         self._add(registry, "semantic", "Similar answers that were not served.", "outcome", outcomes)
         shared = (REDIS, DATABASE)
@@ -96,6 +102,11 @@ class CacheMetrics:
             ("saved_tokens", "completion"): tally.saved_completion_tokens,
             ("saved_cost", ""): tally.saved_money,
             ("saved_seconds", ""): tally.saved_seconds,
+            ("refreshes_dropped", ""): tally.refreshes_dropped,
+            ("leases", "taken"): self._leases.taken,
+            ("leases", "held"): self._leases.held,
+            ("leases", "unavailable"): self._leases.unavailable,
+            ("leases", "lost"): self._leases.lost,
             ("semantic", "explored"): tally.semantic_explored,
             ("semantic", "vetoed"): tally.semantic_vetoed,
             ("semantic", "would_serve"): tally.semantic_would_serve,

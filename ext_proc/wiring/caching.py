@@ -19,7 +19,7 @@ from ext_proc.contract.snapshot import PolicyLayer, Purge, Snapshot
 from ext_proc.settings import ProcessorSettings, SettingsError
 from ext_proc.stages.session import Sessions
 from ext_proc.stores.memory import MemoryStore
-from ext_proc.tally import CacheTally
+from ext_proc.tally import CacheTally, LeaseTally
 from ext_proc.tiers import DATABASE, MEMORY, REDIS, SharedStore, Tiers
 from ext_proc.wiring.sessions import clocks, open_sessions
 
@@ -117,6 +117,7 @@ class Stores:
     tiers: Tiers
     database: DatabaseOnDemand
     elsewhere: SharedFlights | None
+    leases: LeaseTally
     sessions: Sessions
     book: RedisBook | None = None
     redis: RedisStore | None = None
@@ -165,6 +166,7 @@ async def open_stores(
     memory = MemoryStore(0, 0, time.monotonic)  # the first snapshot says how large it is
     shared: dict[str, SharedStore] = {}
     elsewhere = redis = client = None
+    leases = LeaseTally()
     book = None
     if settings.redis is not None:
         # A megabyte of modules.
@@ -181,7 +183,7 @@ async def open_stores(
         redis.start()
         owned.push_async_callback(redis.close)
         shared[REDIS] = redis
-        elsewhere = SharedFlights(RedisLeases(client, clocks, log))
+        elsewhere = SharedFlights(RedisLeases(client, clocks, log, tally=leases))
         owned.push_async_callback(elsewhere.close)
         book = RedisBook(client, clocks, log, secrets.token_hex(8))
         owned.push_async_callback(book.close)
@@ -197,7 +199,7 @@ async def open_stores(
     default = [MEMORY, *(name for name in shared if name != DATABASE or settings.database is not None)]
     sessions = open_sessions(client, settings.database, log, owned)
     tiers = Tiers(memory, shared, clocks, default)
-    return Stores(memory, tiers, database, elsewhere, sessions, book, redis)
+    return Stores(memory, tiers, database, elsewhere, leases, sessions, book, redis)
 
 
 def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:

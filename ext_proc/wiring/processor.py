@@ -129,7 +129,9 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     await origin.start()
     await server.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")
-    showing = asyncio.create_task(CacheMetrics(tally, stores.held, registry).run(), name="cache metrics")
+    showing = asyncio.create_task(
+        CacheMetrics(tally, stores.held, registry, stores.leases).run(), name="cache metrics"
+    )
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
     readied = asyncio.create_task(ready.wait(), name="ready")
     # What lives from here on is garbage of requests; the modules are looked at no more.

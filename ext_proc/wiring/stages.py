@@ -86,7 +86,10 @@ def stages(
     async def refreshed_by(exchange: Exchange) -> Answer | Forward | None:
         return await limit.admit_anew(exchange) or await route.on_request(exchange)
 
-    cache.refresh_by(BackgroundRefresh(sharing.caller, refreshed_by, keep, log, limit.on_end))
+    dropped = caching.tally.refresh_dropped
+    cache.refresh_by(
+        BackgroundRefresh(sharing.caller, refreshed_by, keep, log, ended=limit.on_end, dropped=dropped)
+    )
     continuation = FlightContinuation(sharing.flights, sharing.caller, keep, log)
     coalesce = Coalesce(
         sharing.flights,

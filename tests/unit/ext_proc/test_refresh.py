@@ -22,6 +22,7 @@ class Asking:
     def __init__(self, provider: Provider, decision: Answer | Forward | None = None) -> None:
         self.kept: list[tuple[Exchange, Answered]] = []
         self.ended: list[Exchange] = []
+        self.dropped: list[None] = []
         self.decision = decision or Forward("route")
         self.refresh = BackgroundRefresh(
             provider,
@@ -29,6 +30,7 @@ class Asking:
             lambda *kept: self.kept.append(kept),
             structlog.get_logger(),
             ended=self.ended.append,
+            dropped=lambda: self.dropped.append(None),
         )
 
     async def decide(self, exchange: Exchange) -> Answer | Forward | None:
@@ -60,7 +62,7 @@ async def test_a_stream_is_joined() -> None:
 
 
 async def test_a_question_is_asked_once_at_a_time_and_not_too_many_are() -> None:
-    """When it has been answered, it may be asked again."""
+    """When it has been answered, it may be asked again; what is not asked for at all is told."""
     provider = Provider(holds=True)
     asking = Asking(provider)
     for _ in range(3):
@@ -68,7 +70,7 @@ async def test_a_question_is_asked_once_at_a_time_and_not_too_many_are() -> None
     for number in range(AT_ONCE + 5):
         asking.refresh.refresh(f"k{number}".encode(), exchange())
     await settled()
-    assert len(provider.calls) == AT_ONCE
+    assert (len(provider.calls), len(asking.dropped)) == (AT_ONCE, 6)
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
     await settled()

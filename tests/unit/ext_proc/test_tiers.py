@@ -10,7 +10,7 @@ import pytest
 from ext_proc.answers import Clocks, StoredAnswer
 from ext_proc.contract.snapshot import Purge
 from ext_proc.stores.memory import MemoryStore
-from ext_proc.tiers import DATABASE, MEMORY, REDIS, Found, Tiers
+from ext_proc.tiers import DATABASE, IN_A_THREAD_FROM_BYTES, MEMORY, REDIS, Found, Tiers
 
 KEY = bytes(range(32))
 # The day began 1000 seconds before this process's clock.
@@ -75,6 +75,19 @@ async def test_what_a_far_tier_has_fills_those_above(bench: Bench) -> None:
     assert await bench.tiers.find(KEY, None) == Found(ANSWER, DATABASE)
     assert bench.have() == [MEMORY, REDIS, DATABASE]
     assert bench.tiers.in_memory(KEY, None) is ANSWER
+
+
+@pytest.mark.parametrize("size", [2, IN_A_THREAD_FROM_BYTES])
+async def test_what_is_no_answer_is_looked_for_further_on(bench: Bench, size: int) -> None:
+    """And replaced by what is one; where there is none, nothing is found and nothing kept."""
+    junk = replace(ANSWER, body=b"x" * size)
+    bench.redis.put(KEY, junk)
+    assert await bench.tiers.find(KEY, None, (), lambda answer: answer is ANSWER) is None
+    assert bench.memory.get(KEY) is None
+    bench.database.put(KEY, ANSWER)
+    found = await bench.tiers.find(KEY, None, (), lambda answer: answer is ANSWER)
+    assert found == Found(ANSWER, DATABASE)
+    assert bench.redis.answers[KEY] is ANSWER
 
 
 async def test_what_nobody_has_is_none(bench: Bench) -> None:

@@ -150,7 +150,7 @@ async def test_a_lease_lasts_as_long_as_its_leader_works(here: RedisLeases, ther
     assert await waiting is None
     other = await led(there)
     assert not await here.release(lease, b"late")
-    assert here.stats.lost == 1
+    assert here.tally.lost == 1
     assert await there.release(other, None)
 
 
@@ -239,4 +239,4 @@ async def test_without_redis_everybody_leads(redis: RedisServer, dead: bool) -> 
         events = Counter(line["event"] for line in logged)
     assert events["Redis does not answer; each processor leads its own flights"] <= 2
     assert events["Redis is back; processors share flights"] >= 1
-    assert there.stats.unavailable >= 50
+    assert there.tally.unavailable >= 50

@@ -356,11 +356,12 @@ async def test_what_is_stale_here_may_be_fresh_elsewhere() -> None:
     assert opened.cache_key is not None
     mesh.clock.now += 12
     kept = shared.kept[opened.cache_key]
-    newer = replace(kept, body=b"newer", stored_at=111.0, fresh_until=200.0, expires_at=200.0)
+    body = GOOD.replace(b"hi", b"newer")
+    newer = replace(kept, body=body, stored_at=111.0, fresh_until=200.0, expires_at=200.0)
     shared.kept[opened.cache_key] = newer
     _, answer = await mesh.ask(policy=STALE)
     assert answer is not None
-    assert (answer.body, mesh.refreshed) == (b"newer", [])
+    assert (answer.body, mesh.refreshed) == (body, [])
 
 
 async def test_a_stale_answer_beyond_its_window_helps_nobody() -> None:
@@ -549,3 +550,33 @@ async def test_a_stream_with_a_pace_is_cut(body: bytes, pieces: int) -> None:
     _, as_json = await mesh.ask()
     assert as_json is not None
     assert as_json.pace_ms == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"hello": "world"}',
+        b'{"object": "list", "data": [{"index": 0, "embedding": [1.0]}]}',
+        b'{"error": {"message": "no"}, "choices": []}',
+        GOOD.replace(b'"stop"', b"null"),
+        GOOD.replace(b'"stop"', b'"content_filter"'),
+        orjson.dumps({"choices": orjson.loads(GOOD)["choices"] * 2}),
+    ],
+    ids=["any object", "vectors", "an error", "cut", "filtered", "two for one"],
+)
+@pytest.mark.parametrize("long", [False, True])
+async def test_what_others_wrote_is_served_only_if_it_answers_the_question(body: bytes, long: bool) -> None:
+    """It is asked anew, and the answer takes its place, in memory too."""
+    mesh, shared = Mesh(), Shared()
+    mesh.share({"redis": shared})
+    await mesh.ask()
+    ((key, kept),) = shared.kept.items()
+    padding = b" " * 100_000 if long else b""
+    shared.kept[key] = replace(kept, body=body + padding)
+    mesh.store.delete(key)
+    asked, answer = await mesh.ask()
+    assert (answer, asked.cache_status) == (None, CacheStatus.MISS)
+    assert shared.kept[key].body == GOOD
+    _, answer = await mesh.ask()
+    assert answer is not None
+    assert answer.body == GOOD

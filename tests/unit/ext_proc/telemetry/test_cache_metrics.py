@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from ext_proc.answers import StoredAnswer
 from ext_proc.cache_view import Held
-from ext_proc.tally import CacheTally
+from ext_proc.tally import CacheTally, LeaseTally
 from ext_proc.telemetry.cache_metrics import CacheMetrics
 
 ANSWER = StoredAnswer(b"{}", "t", "m", "v", 0.0, 9.0, prompt_tokens=3, completion_tokens=4, seconds=1.5)
@@ -17,13 +17,15 @@ ANSWER = StoredAnswer(b"{}", "t", "m", "v", 0.0, 9.0, prompt_tokens=3, completio
 
 def test_series_grow_by_what_the_tally_grew() -> None:
     """Shown twice, nothing counts twice; a gauge says how full a tier is."""
-    registry, tally = CollectorRegistry(), CacheTally()
+    registry, tally, leases = CollectorRegistry(), CacheTally(), LeaseTally()
     metrics = CacheMetrics(
-        tally, lambda: {"memory": Held(2, 900), "redis": Held(failures=3, dropped=4)}, registry
+        tally, lambda: {"memory": Held(2, 900), "redis": Held(failures=3, dropped=4)}, registry, leases
     )
     for shown in (1, 2):
         tally.hit("memory", ANSWER, 5.0, None)
         tally.missed()
+        tally.refresh_dropped()
+        leases.lost += 1
         for _ in range(2):
             metrics.show()
         read = registry.get_sample_value
@@ -32,6 +34,8 @@ def test_series_grow_by_what_the_tally_grew() -> None:
         assert read("outrigger_cache_hit_ages_total", {"up_to": "10"}) == shown
         assert read("outrigger_cache_saved_tokens_total", {"kind": "completion"}) == 4 * shown
         assert read("outrigger_cache_saved_seconds_total") == 1.5 * shown
+        assert read("outrigger_cache_refreshes_dropped_total") == shown
+        assert read("outrigger_cache_leases_total", {"outcome": "lost"}) == shown
     assert read("outrigger_cache_entries", {"tier": "memory"}) == 2
     assert read("outrigger_cache_bytes", {"tier": "memory"}) == 900
     assert read("outrigger_cache_failures_total", {"tier": "redis"}) == 3
