@@ -24,6 +24,7 @@ from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import Completion
 from ext_proc.redaction.masks import Masks
 from ext_proc.redaction.streams import StreamRestorer
+from ext_proc.providers.quota import Draft
 from ext_proc.sessions.turns import Conversation
 from ext_proc.snapshots import Loaded
 
@@ -50,12 +51,14 @@ class Reason(StrEnum):
     BATCH_FAILED = "batch-failed"
     CLAMPED = "clamped"
     CONSUMER_REQUIRED = "consumer-required"
+    COOLING = "cooling"
     DEGRADED = "degraded"
     DOUBLED_IDENTITY = "doubled-identity"
     LIMITS_UNAVAILABLE = "limits-unavailable"
     MODELS_LISTED = "models-listed"
     NO_BACKEND = "no-backend"
     NOT_CACHED = "not-cached"
+    QUOTA = "quota"
     RATE_LIMIT = "rate-limit"
     SESSION_ERASED = "session-erased"
     SESSIONS_UNAVAILABLE = "sessions-unavailable"
@@ -171,6 +174,8 @@ class Exchange:
     masks: Masks | None = None  # what was masked in the request, to be put back into the answer
     # limit
     metered: Metered | None = None
+    # hold
+    draft: Draft | None = None  # what it has drawn from its Backend's quota
     # batch
     batch_queue: Hashable | None = None  # the key of the queue that it went past at once
     # where it was sent, once it was; whether a stand-in answered

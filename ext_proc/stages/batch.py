@@ -162,7 +162,7 @@ class BatchStage(PassingStage):
         if shares is None:
             return _failed(member) if member.failed else None
         body = codec.compose(shares)
-        if exchange.cache_key is not None or exchange.flight or exchange.metered is not None:
+        if exchange.cache_key is not None or exchange.flight or exchange.metered or exchange.draft:
             completion = parse_completion(exchange.parsed.operation, body)
             head = ResponseHead(200, {"content-type": JSON, names.BACKEND: member.backend})
             for keep in self._keep:

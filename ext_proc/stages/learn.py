@@ -1,7 +1,7 @@
-"""What the provider says of its own quota, learned from the headers of its answers.
+"""What the provider says of itself, learned from its answers: what is left of its quota, when to come back.
 
-Seeing an answer's headers costs a message, so they are asked for only of providers that say something: one
-that said nothing is asked again once in `ASK_AGAIN_S`.
+Seeing an answer's headers costs a message, so they are asked for only now and then of providers that say
+nothing; a call that comes alone is always looked at.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ext_proc.contract.policies import RetryPolicy
 from ext_proc.exchange import Answer, Exchange, Forward
-from ext_proc.openai.ratelimits import RateLimitHint, parse_hints
+from ext_proc.openai.ratelimits import RateLimitHint, speaks_of_quota
 from ext_proc.pipeline import PassingStage
+from ext_proc.providers.hints import Hint, read_hint
 
-ASK_AGAIN_S: Final = 1.0
+ASK_AGAIN_S: Final = 0.02
 _SAYS_SOMETHING: Final = float("-inf")
 
 
@@ -25,11 +27,24 @@ class QuotaObserver(Protocol):
         ...
 
 
-class Learn(PassingStage):
-    """Reads `x-ratelimit-*`. `now` is UNIX time in seconds. Stands before the stage that forwards."""
+class HintObserver(Protocol):
+    """Who is told of what answers say about their provider."""
 
-    def __init__(self, observer: QuotaObserver, now: Callable[[], float]) -> None:
-        self._observer = observer
+    def needs(self, backend: str) -> bool:
+        """Say whether every answer of `backend` matters."""
+        ...
+
+    def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
+        """Take notice of an answer; `retry` is the Policy of its call."""
+        ...
+
+
+class Learn(PassingStage):
+    """Reads the answers' headers. `now` is UNIX time in seconds. Stands before the stage that forwards."""
+
+    def __init__(self, quota: QuotaObserver, hints: HintObserver, now: Callable[[], float]) -> None:
+        self._quota = quota
+        self._hints = hints
         self._now = now
         # By Backend: when it is asked again.
         self._ask_at: dict[str, float] = {}
@@ -42,14 +57,18 @@ class Learn(PassingStage):
             if self._ask_at.get(backend.name, _SAYS_SOMETHING) <= now:
                 exchange.wants_head = True
                 self._ask_at[backend.name] = now + ASK_AGAIN_S
+            elif self._hints.needs(backend.name):
+                exchange.wants_head = True
         return None
 
     def on_response_head(self, exchange: Exchange) -> Answer | None:
-        """Tell the observer, if there is anything to tell."""
+        """Tell the observers, if there is anything to tell."""
         response, backend = exchange.response, exchange.backend
         if response is None or backend is None:
             return None
-        if any(name.startswith("x-ratelimit-") for name in response.headers):
+        hint = read_hint(response.status, response.headers, self._now())
+        self._hints.observe(backend.name, response.status, hint, exchange.policy.retry)
+        if speaks_of_quota(response.headers):
             self._ask_at[backend.name] = _SAYS_SOMETHING
-            self._observer.observe(backend.name, parse_hints(response.headers, self._now()))
+            self._quota.observe(backend.name, hint.quota)
         return None

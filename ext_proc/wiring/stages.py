@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -24,6 +24,10 @@ from ext_proc.openai.batching.packed import Packed
 from ext_proc.openai.paths import Operation
 from ext_proc.pacing import Pacing
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
+from ext_proc.providers.cooling import Cooling
+from ext_proc.providers.pacing import Spread
+from ext_proc.providers.quota import MemoryQuotas
+from ext_proc.providers.watch import Nobody, Watch
 from ext_proc.refresh import BackgroundRefresh
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
@@ -32,6 +36,7 @@ from ext_proc.stages.cache import Cache, SimilarAnswers
 from ext_proc.stages.catalog import Catalog
 from ext_proc.stages.clamp import Clamp
 from ext_proc.stages.coalesce import Coalesce, Elsewhere
+from ext_proc.stages.hold import Hold, Quotas
 from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
 from ext_proc.stages.limit import Book, Limit, Meter
@@ -62,6 +67,10 @@ class Sharing:
     similar: SimilarAnswers | None = None
     book: Book | None = None
     sessions: Sessions | None = None
+    watch: Watch = field(
+        default_factory=lambda: Watch(Cooling(random.random), Spread(), Nobody(), time.monotonic, time.time)
+    )
+    quotas: Quotas | None = None
 
 
 def stages(
@@ -76,19 +85,28 @@ def stages(
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
     route, clock, log = Route(), time.monotonic, sharing.log
     cache = Cache(caching.tiers, clock, caching.tally, caching.purges, sharing.similar)
-    book = sharing.book if sharing.book is not None else MemoryBook(lambda: time.monotonic_ns() // 1000)
-    limit = Limit(book, Estimates())
+    book = sharing.book if sharing.book is not None else MemoryBook(_clock_us)
+    estimates = Estimates()
+    limit = Limit(book, estimates)
+    quotas = sharing.quotas if sharing.quotas is not None else MemoryQuotas(_clock_us)
+    hold = Hold(sharing.watch, quotas, estimates, clock)
 
     def keep(exchange: Exchange, answered: Answered) -> None:
         cache.on_response(exchange, answered)
         limit.on_response(exchange, answered)
+        hold.on_response(exchange, answered)
 
     async def refreshed_by(exchange: Exchange) -> Answer | Forward | None:
-        return await limit.admit_anew(exchange) or await route.on_request(exchange)
+        refused = await limit.admit_anew(exchange) or await hold.on_request(exchange)
+        return refused or await route.on_request(exchange)
+
+    def refreshed(exchange: Exchange) -> None:
+        limit.on_end(exchange)
+        hold.on_end(exchange)
 
     dropped = caching.tally.refresh_dropped
     cache.refresh_by(
-        BackgroundRefresh(sharing.caller, refreshed_by, keep, log, ended=limit.on_end, dropped=dropped)
+        BackgroundRefresh(sharing.caller, refreshed_by, keep, log, ended=refreshed, dropped=dropped)
     )
     continuation = FlightContinuation(sharing.flights, sharing.caller, keep, log)
     coalesce = Coalesce(
@@ -103,7 +121,7 @@ def stages(
         codecs(),
         decide=route.on_request,
         caller=sharing.caller,
-        keep=(cache.on_response, coalesce.on_response, limit.on_response),
+        keep=(cache.on_response, coalesce.on_response, limit.on_response, hold.on_response),
         clock=clock,
         log=log,
     )
@@ -120,10 +138,15 @@ def stages(
         cache,
         coalesce,
         limit,
-        Learn(quota, time.time),
+        hold,
+        Learn(quota, sharing.watch, time.time),
         batch,
         route,
     )
+
+
+def _clock_us() -> int:
+    return time.monotonic_ns() // 1000
 
 
 def codecs() -> Mapping[tuple[str, Operation], Codec]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ext_proc.contract.policies import RetryPolicy
 from ext_proc.exchange import Exchange, ResponseHead
 from ext_proc.openai.ratelimits import RateLimitHint
+from ext_proc.providers.hints import Hint
 from ext_proc.stages.learn import ASK_AGAIN_S, Learn
 from tests.unit.ext_proc.exchanges import exchange
 
@@ -21,21 +23,38 @@ class Observed:
         self.hints.append((backend, hint))
 
 
+class Watched:
+    """Remembers which answers it was told of; every answer of the Backends in `matters` does."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, int, bool]] = []
+        self.matters: set[str] = set()
+
+    def needs(self, backend: str) -> bool:
+        """Say whether it matters."""
+        return backend in self.matters
+
+    def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
+        """Remember it."""
+        self.answers.append((backend, status, hint.cools))
+
+
 class Provider:
     """A Backend behind the stage, on a clock that stands until it is moved."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         self.observed = Observed()
-        self.stage = Learn(self.observed, lambda: self.now)
+        self.watched = Watched()
+        self.stage = Learn(self.observed, self.watched, lambda: self.now)
 
-    async def call(self, headers: dict[str, str]) -> Exchange:
+    async def call(self, headers: dict[str, str], status: int = 200) -> Exchange:
         """Make one call that is answered with `headers`."""
         opened = exchange()
         opened.backend = opened.loaded.default_backend
         assert await self.stage.on_request(opened) is None
         if opened.wants_head:
-            opened.response = ResponseHead(200, headers)
+            opened.response = ResponseHead(status, headers)
             self.stage.on_response_head(opened)
         return opened
 
@@ -72,8 +91,17 @@ async def test_a_provider_that_says_nothing_is_asked_once_in_a_while() -> None:
     assert wanted == [True, False, False, True]
 
 
+async def test_every_answer_of_a_provider_that_cools_matters() -> None:
+    """Each is asked for, and told of."""
+    provider = Provider()
+    provider.watched.matters.add("b")
+    for status in (503, 429, 200):
+        assert (await provider.call({}, status)).wants_head
+    assert provider.watched.answers == [("b", 503, True), ("b", 429, True), ("b", 200, False)]
+
+
 async def test_a_request_without_a_backend_asks_nobody() -> None:
     """It will not be answered by a provider."""
     opened = exchange()
-    assert await Learn(Observed(), lambda: 0.0).on_request(opened) is None
+    assert await Learn(Observed(), Watched(), lambda: 0.0).on_request(opened) is None
     assert not opened.wants_head

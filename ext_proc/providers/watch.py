@@ -1,0 +1,88 @@
+"""What is known of each provider at the moment, gathered from answers and from other processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ext_proc.contract.policies import RetryPolicy
+from ext_proc.providers.cooling import Cooling
+from ext_proc.providers.hints import Hint, read_hint
+from ext_proc.providers.pacing import Spread
+
+
+class Others(Protocol):
+    """The other processors that ask the same providers."""
+
+    def tell(self, backend: str, wait_s: float) -> None:
+        """Say that `backend` is to be left alone for so long. Never waits, never raises."""
+        ...
+
+
+class Nobody:
+    """A processor by itself."""
+
+    def tell(self, backend: str, wait_s: float) -> None:
+        """Tell nobody."""
+
+
+class Watch:
+    """Which Backends cool, and of which little is left.
+
+    Args:
+        cooling: holds the former.
+        spread: holds the latter.
+        others: told of what begins to cool.
+        clock: the running loop's time in seconds.
+        now: UNIX time in seconds.
+    """
+
+    def __init__(
+        self,
+        cooling: Cooling,
+        spread: Spread,
+        others: Others,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        self.cooling = cooling
+        self.spread = spread
+        self._others = others
+        self._clock = clock
+        self._now = now
+        self._on_change: list[Callable[[str], None]] = []
+
+    def on_change(self, call: Callable[[str], None]) -> None:
+        """Have `call` told of every Backend of which something new is known."""
+        self._on_change.append(call)
+
+    def needs(self, backend: str) -> bool:
+        """Say whether every answer of `backend` matters."""
+        return backend in self.cooling or backend in self.spread
+
+    def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
+        """Take notice of an answer; `retry` is the Policy of its call."""
+        matters = hint.cools or self.needs(backend)
+        now = self._clock()
+        wait_s = self.cooling.observe(backend, status, hint, retry, now)
+        if wait_s:
+            self._others.tell(backend, wait_s)
+        self.spread.observe(backend, hint.quota, now)
+        if matters:
+            self._changed(backend)
+
+    def observe_attempt(
+        self, backend: str, status: int, headers: Mapping[str, str], retry: RetryPolicy | None = None
+    ) -> None:
+        """Take notice of one try that Envoy has made; `headers` have lower-case names."""
+        hint = read_hint(status, headers, self._now())
+        self.observe(backend, status, hint, retry if retry is not None else RetryPolicy())
+
+    def heard(self, backend: str, wait_s: float) -> None:
+        """Leave `backend` alone for `wait_s`: another processor says so."""
+        self.cooling.cool(backend, wait_s, self._clock())
+        self._changed(backend)
+
+    def _changed(self, backend: str) -> None:
+        for call in self._on_change:
+            call(backend)
