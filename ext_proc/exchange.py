@@ -49,6 +49,7 @@ class Reason(StrEnum):
 
     BAD_REQUEST = "bad-request"
     BATCH_FAILED = "batch-failed"
+    BUDGET = "budget"
     CLAMPED = "clamped"
     CONSUMER_REQUIRED = "consumer-required"
     COOLING = "cooling"
@@ -67,6 +68,7 @@ class Reason(StrEnum):
     SERVED_PIN = "served-pin"
     SERVED_STALE = "served-stale"
     SERVED_FROM_FLIGHT = "served-from-flight"
+    SHED = "shed"
     UNKNOWN_KEY = "unknown-key"
     UNKNOWN_MODEL = "unknown-model"
     UNKNOWN_MODEL_PASSED = "unknown-model-passed"

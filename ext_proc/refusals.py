@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ext_proc.contract import headers as names
 from ext_proc.exchange import Answer, Exchange, Pairs, Reason
+from ext_proc.limits.claims import Rate, Refusal
+from ext_proc.limits.headers import refusal_message, retry_after
 from ext_proc.openai.catalog import model_not_found_body
 from ext_proc.openai.errors import ErrorCode, ErrorType, error_body
 
@@ -53,6 +55,24 @@ def no_backend() -> Answer:
         kind=ErrorType.SERVER,
         code="no_backend",
     )
+
+
+def over_limit(refusal: Refusal, told: Pairs) -> Answer:
+    """Return the 429 for a call that its accounts have no room for; `told` says how they stand.
+
+    Clients wait for a minute's limit by themselves. A day's budget is nothing to wait for: they are told so
+    in the way that OpenAI's own clients know.
+    """
+    kind, reason, code = ErrorType.REQUESTS, Reason.RATE_LIMIT, ErrorCode.RATE_LIMIT_EXCEEDED
+    wait: Pairs = (("retry-after", retry_after(refusal.wait_s)),)
+    if refusal.rate is Rate.DAY_TOKENS or refusal.rate is Rate.DAY_COST:
+        kind, reason, code = ErrorType.BUDGET, Reason.BUDGET, ErrorCode.BUDGET_EXCEEDED
+        wait = (*wait, ("x-should-retry", "false"))
+    elif refusal.rate is Rate.TOKENS:
+        kind = ErrorType.TOKENS
+    if refusal.shed:
+        reason, code = Reason.SHED, ErrorCode.SHED
+    return refuse(429, reason, refusal_message(refusal), kind=kind, code=code, headers=(*wait, *told))
 
 
 def _headers(reason: Reason) -> Pairs:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from control_plane.resources.documents import Documents
-from control_plane.resources.kinds.backend import BackendSpec, Credentials
+from control_plane.resources.kinds.backend import BackendSpec, Credentials, Warmup
 from control_plane.resources.kinds.model import ModelSpec, Prices
 from control_plane.resources.kinds.spec import Limits
 from control_plane.resources.policies import fail_open_in_force, flat_settings
@@ -101,7 +101,14 @@ def _backend(name: str, spec: BackendSpec) -> contract.Backend:
         ),
         http=spec.http,
         batch=contract.BatchLimits(spec.batch.max_items, spec.batch.max_tokens) if spec.batch else None,
+        warmup=_warmup(spec.warmup),
     )
+
+
+def _warmup(warmup: Warmup | None) -> contract.Warmup | None:
+    if warmup is None:
+        return None
+    return contract.Warmup(warmup.requests, warmup.prompt, warmup.idle_after_ms)
 
 
 def _pins(documents: Documents) -> dict[str, dict[str, str]]:
@@ -119,11 +126,8 @@ def _model(name: str, spec: ModelSpec, pins: Mapping[str, str]) -> contract.Mode
             for version in spec.versions
         ),
         fallbacks=spec.fallbacks,
-        # A rule that asks for a load is left out whole: without that condition it would always match.
         degrade=tuple(
-            contract.Degrade(rule.model, rule.user_agent, rule.tier)
-            for rule in spec.degrade
-            if rule.load is None
+            contract.Degrade(rule.model, rule.user_agent, rule.tier, rule.load) for rule in spec.degrade
         ),
         prices=_prices(spec.prices),
         pins=pins,
@@ -136,7 +140,12 @@ def _limits(limits: Limits | None) -> contract.Limits | None:
     if limits is None:
         return None
     found = contract.Limits(
-        limits.requests_per_minute, limits.tokens_per_minute, limits.concurrency, limits.count_cached
+        limits.requests_per_minute,
+        limits.tokens_per_minute,
+        limits.concurrency,
+        limits.count_cached,
+        limits.tokens_per_day,
+        limits.cost_per_day,
     )
     return None if replace(found, count_cached=False) == contract.Limits() else found
 

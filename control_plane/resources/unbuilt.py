@@ -15,14 +15,12 @@ from control_plane.resources.problems import Problem
 
 MESSAGE: Final = "is accepted but has no effect yet"
 
-_UNBUILT_LIMITS: Final = frozenset({("limits", "tokensPerDay"), ("limits", "costPerDay")})
-
 # Written paths within `spec`, list positions left out; a path stands for everything below it, () for all.
 UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Backend": frozenset({("quota", "requestsPerMinute"), ("quota", "tokensPerMinute"), ("warmup",)}),
-    "Model": frozenset({("degrade", "load"), *_UNBUILT_LIMITS}),
-    "Tier": _UNBUILT_LIMITS,
-    "Consumer": _UNBUILT_LIMITS,
+    "Model": frozenset(),
+    "Tier": frozenset(),
+    "Consumer": frozenset(),
     "Policy": frozenset(),
     "Release": frozenset({()}),
     "Pin": frozenset(),

@@ -56,6 +56,15 @@ class BatchLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Warmup:
+    """So many small requests wake the provider, at the start and when it was idle for so long."""
+
+    requests: int = 50
+    prompt: str = "Hello"
+    idle_after_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """One provider endpoint: one Envoy cluster. `url` has no trailing slash and keeps its base path."""
 
@@ -68,6 +77,7 @@ class Backend:
     timeouts: Timeouts = Timeouts()
     http: HttpVersion = "auto"
     batch: BatchLimits | None = None
+    warmup: Warmup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +92,15 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Degrade:
-    """Serve `model` instead, for callers that match every condition given (`user_agent` is a glob)."""
+    """Serve `model` instead, for callers that match every condition given (`user_agent` is a glob).
+
+    `load` is the share of the Model's limits in use, from 0 to 1, from which on it holds.
+    """
 
     model: str
     user_agent: str | None = None
     tier: str | None = None
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +113,17 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What may be used; None is no limit. With `count_cached`, hits and followers count as requests."""
+    """What may be used; None is no limit. With `count_cached`, hits and followers count as requests.
+
+    `cost_per_day` is in the currency of the Models' prices; a day is any 24 hours.
+    """
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     concurrency: int | None = None
     count_cached: bool = False
+    tokens_per_day: int | None = None
+    cost_per_day: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

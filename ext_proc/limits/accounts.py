@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from ext_proc.contract.snapshot import Consumer, Limits, Model, Snapshot
-from ext_proc.limits.claims import Account
+from typing import Final
+
+from ext_proc.contract.snapshot import Consumer, Limits, Model, Snapshot, Tier
+from ext_proc.limits.claims import MODEL, Account
+from ext_proc.limits.priorities import Shedding, shedding_of
+
+PRIORITY_WITHOUT_TIER: Final = 0
 
 
 def accounts_of(
@@ -11,7 +16,8 @@ def accounts_of(
 ) -> tuple[Account, ...]:
     """Return the accounts that have a limit. A Tier that nobody configured limits nothing.
 
-    A Tier's limits are each Consumer's own; its callers without a Consumer share one account.
+    A Tier's limits are each Consumer's own; its callers without a Consumer share one account. A Model's are
+    everybody's, so that there lower tiers are shed first.
     """
     found: list[Account] = []
     known = snapshot.tiers.get(tier)
@@ -21,8 +27,17 @@ def accounts_of(
     if consumer is not None and consumer.limits is not None:
         found.append(Account(f"consumer:{consumer.name}", f"the consumer {consumer.name}", consumer.limits))
     if model is not None and model.limits is not None:
-        found.append(Account(f"model:{model.name}", f"the model {model.name}", model.limits))
+        shedding = _shedding(snapshot, known)
+        found.append(Account(f"{MODEL}{model.name}", f"the model {model.name}", model.limits, shedding))
     return tuple(found)
+
+
+def _shedding(snapshot: Snapshot, tier: Tier | None) -> Shedding | None:
+    """Return when the caller is shed; None where all have the same priority."""
+    every = {one.priority for one in snapshot.tiers.values()}
+    if len(every | {PRIORITY_WITHOUT_TIER}) == 1:
+        return None
+    return shedding_of(tier.priority if tier is not None else PRIORITY_WITHOUT_TIER, every)
 
 
 def limits_anything(snapshot: Snapshot) -> bool:

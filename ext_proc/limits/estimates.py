@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.usage import BYTES_PER_TOKEN, Usage
@@ -27,8 +27,7 @@ MODELS: Final = 1024
 MAX_CHOICES: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """Tokens of one call that is still to be made.
 
     `output` is what it will hardly exceed, `most_output` what it may take at worst, `choices` how many
@@ -47,7 +46,8 @@ class Estimate:
         limit that few fill is reserved by the worst case, or a handful at once would overrun it.
         """
         most = self.prompt + self.most_output
-        return min(most if most * FEW > limit else self.prompt + self.output, limit)
+        tokens = most if most * FEW > limit else self.prompt + self.output
+        return tokens if tokens <= limit else limit
 
 
 NOTHING: Final = Estimate(0, 0, 0)
@@ -74,7 +74,7 @@ class Estimates:
     ) -> Estimate:
         """Return what the request `document`, written in `body_bytes` bytes, will use."""
         learned = self._models.get(model)
-        prompt = max(round(body_bytes * self.per_byte(model)), 1)
+        prompt = round(body_bytes * _per_byte(learned)) or 1
         if operation is Operation.EMBEDDINGS:
             return Estimate(prompt, 0, 0)
         choices = _whole(document.get("n"), MAX_CHOICES) or 1
@@ -92,10 +92,7 @@ class Estimates:
 
     def per_byte(self, model: str) -> float:
         """Return the tokens that a byte of the Model's requests is."""
-        learned = self._models.get(model)
-        if learned is None or not learned.bytes:
-            return 1 / BYTES_PER_TOKEN
-        return min(learned.tokens / learned.bytes, MOST_PER_BYTE)
+        return _per_byte(self._models.get(model))
 
     def learn(self, model: str, body_bytes: int, usage: Usage, choices: int = 1) -> None:
         """Take notice of what a call used."""
@@ -114,12 +111,15 @@ class Estimates:
             learned.most = max(ordered[-1], UNLEARNED_OUTPUT)
 
 
+def _per_byte(learned: _Learned | None) -> float:
+    if learned is None or not learned.bytes:
+        return 1 / BYTES_PER_TOKEN
+    return min(learned.tokens / learned.bytes, MOST_PER_BYTE)
+
+
 def _whole(value: object, at_most: int | None = None) -> int | None:
-    if (
-        value is None
-        or isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 1 <= value <= 1e9
-    ):
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 1e9:
         return None
     return int(value) if at_most is None else min(int(value), at_most)

@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 from typing import Final
 
-from ext_proc.limits.claims import Rate, Reading, Refusal
+from ext_proc.limits.claims import MILLION, Rate, Reading, Refusal
 
 Pairs = tuple[tuple[str, str], ...]
 _NAMES: Final = {
@@ -46,12 +46,28 @@ def retry_after(wait_s: float) -> str:
 
 def refusal_message(refusal: Refusal) -> str:
     """Return a sentence for the caller that was refused."""
-    if refusal.rate is Rate.CONCURRENCY:
+    if refusal.rate is Rate.CONCURRENCY and not refusal.shed:
         return (
             f"Too many calls at the same time for {refusal.account.title}: {refusal.limit} are allowed. "
             "Wait until one has ended."
+        )
+    if refusal.rate is Rate.DAY_TOKENS or refusal.rate is Rate.DAY_COST:
+        return (
+            f"The budget of {refusal.account.title} is used up: {_budget(refusal)} within 24 hours. "
+            f"There is room again in {duration_text(math.ceil(refusal.wait_s * 1000))}."
+        )
+    if refusal.shed:
+        return (
+            f"What is left for {refusal.account.title} is kept for callers of higher priority. "
+            f"Please try again in {retry_after(refusal.wait_s)}s."
         )
     return (
         f"Rate limit reached for {refusal.account.title}: {refusal.limit} {refusal.rate} per minute. "
         f"Please try again in {retry_after(refusal.wait_s)}s."
     )
+
+
+def _budget(refusal: Refusal) -> str:
+    if refusal.rate is Rate.DAY_COST:
+        return f"a cost of {refusal.limit / MILLION:g}"
+    return f"{refusal.limit} tokens"

@@ -23,6 +23,7 @@ class ErrorType(StrEnum):
     INVALID_REQUEST = "invalid_request_error"
     REQUESTS = "requests"
     TOKENS = "tokens"
+    BUDGET = "insufficient_quota"
     SERVER = "server_error"
 
 
@@ -33,6 +34,8 @@ class ErrorCode(StrEnum):
     MODEL_NOT_FOUND = "model_not_found"
     UNKNOWN_URL = "unknown_url"
     RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    SHED = "shed"
     INVALID_JSON = "invalid_json"
     DUPLICATE_KEY = "duplicate_key"
     INVALID_TYPE = "invalid_type"

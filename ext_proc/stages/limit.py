@@ -13,27 +13,18 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, describe
-from ext_proc.limits.claims import (
-    Account,
-    Claim,
-    Metered,
-    Rate,
-    Reading,
-    Refusal,
-    Reservation,
-    Unavailable,
-    Verdict,
-)
+from ext_proc.limits.claims import Account, Claim, Load, Metered, Reading, Reservation, Unavailable, Verdict
 from ext_proc.limits.estimates import NOTHING, Estimates
-from ext_proc.limits.headers import rate_limit_headers, refusal_message, retry_after
-from ext_proc.openai.errors import ErrorCode, ErrorType
+from ext_proc.limits.headers import rate_limit_headers
+from ext_proc.limits.money import cost_of
+from ext_proc.openai.errors import ErrorType
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.usage import Usage
 from ext_proc.pipeline import PassingStage
-from ext_proc.refusals import refuse
+from ext_proc.refusals import over_limit, refuse
 
 REFUSE: Final = "refuse"
-_REASONS: Final = frozenset((Reason.RATE_LIMIT, Reason.LIMITS_UNAVAILABLE))
+_REASONS: Final = frozenset((Reason.RATE_LIMIT, Reason.BUDGET, Reason.SHED, Reason.LIMITS_UNAVAILABLE))
 _UNREAD: Final = frozenset((Operation.OTHER, Operation.MODELS, Operation.MODEL))
 
 
@@ -52,12 +43,19 @@ class Book(Protocol):
         """Return how the tightest account stands with requests and with tokens, as far as is known here."""
         ...
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
-        """Count `tokens` in the place of those reserved. Only the first settlement or refund counts."""
+    def load(self, account: Account) -> Load:
+        """Return the largest shares of the account's limits in use, as far as is known here."""
+        ...
+
+    def settle(self, reservation: Reservation, tokens: int, cost: int = 0) -> None:
+        """Count `tokens` and `cost` in the place of what was reserved.
+
+        Only the first settlement or refund counts.
+        """
         ...
 
     def refund(self, reservation: Reservation) -> None:
-        """Give requests and tokens back. Only the first settlement or refund counts."""
+        """Give all but the place back. Only the first settlement or refund counts."""
         ...
 
     def release(self, reservation: Reservation) -> None:
@@ -121,11 +119,11 @@ class Limit(PassingStage):
         metered = exchange.metered
         if metered is None:
             return None
-        of_tokens = of_places = False
+        of_usage = of_places = False
         for account in metered.accounts:
-            of_tokens = of_tokens or account.limits.tokens_per_minute is not None
-            of_places = of_places or account.limits.concurrency is not None
-        if of_tokens:
+            of_usage = of_usage or account.counts_usage
+            of_places = of_places or account.places is not None
+        if of_usage:
             request = exchange.parsed
             metered.estimate = self._estimates.estimate(
                 exchange.model_name, request.operation, request.document, len(exchange.body)
@@ -148,12 +146,15 @@ class Limit(PassingStage):
         if metered is None:
             return None
         exchange.wants_head = True
-        counted = metered.counted is not None
+        counted, estimate = metered.counted is not None, metered.estimate
+        prices = exchange.model.prices if exchange.model is not None else None
         claims = [
             Claim(
                 account,
                 0 if counted and account.limits.count_cached else 1,
-                metered.estimate.claim(account.limits.tokens_per_minute or 0),
+                estimate.claim(account.most_tokens) if account.most_tokens else 0,
+                True,
+                cost_of(prices, estimate.prompt, estimate.output) if account.counts_cost else 0,
             )
             for account in metered.accounts
         ]
@@ -187,9 +188,9 @@ class Limit(PassingStage):
         elif completion is None or not completion.complete:
             self._give_back(metered)
         elif exchange.recorder is not None:
-            self._book.settle(metered.reserved, metered.estimate.prompt + exchange.recorder.produced)
+            self._charge(exchange, metered.reserved, metered.estimate.prompt, exchange.recorder.produced)
         else:
-            self._book.settle(metered.reserved, metered.reserved.tokens)
+            self._as_reserved(metered.reserved)
 
     def on_end(self, exchange: Exchange) -> None:
         """Charge what broke off, give back what never came, and let the next call in."""
@@ -211,11 +212,21 @@ class Limit(PassingStage):
         elif recorder is not None and recorder.usage is not None:
             self._settle(exchange, metered, reserved, recorder.usage)
         elif recorder is not None:
-            self._book.settle(reserved, metered.estimate.prompt + recorder.produced)
+            self._charge(exchange, reserved, metered.estimate.prompt, recorder.produced)
         # What nobody has read is charged as it was estimated.
 
+    def _charge(self, exchange: Exchange, reserved: Reservation, prompt: int, output: int) -> None:
+        prices = exchange.model.prices if exchange.model is not None else None
+        self._book.settle(reserved, prompt + output, cost_of(prices, prompt, output))
+
+    def _as_reserved(self, reserved: Reservation) -> None:
+        cost = max(claim.cost for claim in reserved.claims)
+        self._book.settle(reserved, reserved.tokens, cost)
+
     def _settle(self, exchange: Exchange, metered: Metered, reserved: Reservation, usage: Usage) -> None:
-        self._book.settle(reserved, usage.total_tokens)
+        prices = exchange.model.prices if exchange.model is not None else None
+        cost = cost_of(prices, usage.prompt_tokens, usage.completion_tokens)
+        self._book.settle(reserved, usage.total_tokens, cost)
         if metered.estimate is not NOTHING:
             self._estimates.learn(exchange.model_name, len(exchange.body), usage, metered.estimate.choices)
 
@@ -256,16 +267,4 @@ async def _reserve(book: Book, exchange: Exchange, claims: Sequence[Claim]) -> R
         return verdict.admitted
     if verdict.refusal is None:
         raise RuntimeError("a verdict neither admits nor refuses")
-    return _refused(exchange, verdict.refusal, told)
-
-
-def _refused(exchange: Exchange, refusal: Refusal, told: tuple[tuple[str, str], ...]) -> Answer:
-    refused = refuse(
-        429,
-        Reason.RATE_LIMIT,
-        refusal_message(refusal),
-        kind=ErrorType.TOKENS if refusal.rate is Rate.TOKENS else ErrorType.REQUESTS,
-        code=ErrorCode.RATE_LIMIT_EXCEEDED,
-        headers=(("retry-after", retry_after(refusal.wait_s)), *told),
-    )
-    return replace(refused, metadata=describe(exchange))
+    return replace(over_limit(verdict.refusal, told), metadata=describe(exchange))

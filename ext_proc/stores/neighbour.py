@@ -161,6 +161,11 @@ class Neighbour:
         self._late = 0.0
         return answer
 
+    def failed(self, error: BaseException) -> None:
+        """Take notice of a call that was not made by `ask`, and failed."""
+        if not self._breaker.is_open:
+            self._breaker.failed(error)
+
     async def close(self) -> None:
         """End the probe, and wait a moment for calls that are late."""
         if self._probing is not None:

@@ -18,10 +18,12 @@ from redis.asyncio import Redis
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
-from ext_proc.limits.book import SLOT_AGAIN_S, MemoryBook, worse
+from ext_proc.limits.book import MemoryBook
 from ext_proc.limits.claims import (
+    DAY_TOKENS,
     Account,
     Claim,
+    Load,
     Rate,
     Reading,
     Refusal,
@@ -30,11 +32,20 @@ from ext_proc.limits.claims import (
     Verdict,
     tightest,
 )
-from ext_proc.limits.window import SPAN_US
+from ext_proc.limits.window import DAY_US, SPAN_US
+from ext_proc.stores.limit_words import (
+    NOTHING,
+    PREFIX,
+    Amounts,
+    Correction,
+    Shape,
+    Told,
+    corrections_of,
+    read_verdict,
+)
 from ext_proc.stores.neighbour import Away
 from ext_proc.stores.trips import Order, Script, Trips
 
-PREFIX: Final = "outrigger:{limits}:"
 ALIVE: Final = f"{PREFIX}alive"
 LEASE_US: Final = 30_000_000
 RENEW_EVERY_S: Final = 10.0
@@ -43,13 +54,9 @@ REMEMBERED: Final = 4096
 RESERVE: Final = Script("window.lua", "reserve.lua")
 SETTLE: Final = Script("window.lua", "settle.lua")
 RENEW: Final = Script("renew_limits.lua")
-_NO_LIMIT: Final = -1
-_NOTHING: Final = (0, 0, 0)
 Readings = tuple[Reading | None, Reading | None]
-# Requests and tokens to give back, and tokens to add.
-Correction = tuple[int, int, int]
-# What Redis has not been told yet of one account: requests and tokens of each reservation.
-Untold = dict[Reservation, tuple[int, int]]
+# What Redis has not been told yet of one account, of each reservation.
+Untold = dict[Reservation, Amounts]
 
 
 class RedisBook:
@@ -80,7 +87,8 @@ class RedisBook:
         self._alive = 1
         self._holding: dict[str, Reservation] = {}
         self._untold: dict[str, Untold] = {}
-        self._known: dict[str, tuple[Readings, int]] = {}
+        self._known: dict[str, tuple[Told, int]] = {}
+        self._shapes: dict[str, Shape] = {}
         self._renewing: asyncio.Task[None] | None = None
 
     @property
@@ -111,43 +119,54 @@ class RedisBook:
         admitted = Reservation(claims, 0, verdict.admitted.tokens, mirror=verdict.admitted)
         for claim in claims:
             if len(self._untold) < REMEMBERED:
-                self._untold.setdefault(claim.account.key, {})[admitted] = (claim.requests, claim.tokens)
+                self._untold.setdefault(claim.account.key, {})[admitted] = _claimed(claim)
         fallback.append(admitted)
         return verdict._replace(admitted=admitted)
 
     def look(self, accounts: Sequence[Account]) -> Readings:
         """Return how the tightest account stood when this processor heard of it last."""
-        known = [
-            heard[0] if (heard := self._known.get(account.key)) is not None else self._own.look((account,))
-            for account in accounts
-        ]
+        known: list[Readings] = []
+        for account in accounts:
+            heard = self._known.get(account.key)
+            known.append(self._own.look((account,)) if heard is None else heard[0][:2])
         return (
             tightest([requests for requests, _ in known if requests is not None]),
             tightest([tokens for _, tokens in known if tokens is not None]),
         )
 
-    def settle(self, reservation: Reservation, tokens: int) -> None:
-        """Count `tokens` in the place of those reserved. Only the first settlement or refund counts."""
+    def load(self, account: Account) -> Load:
+        """Return the largest shares of the account's limits in use, as far as is known here."""
+        told, heard_at = self._known.get(account.key, (None, 0))
+        own = self._own.load(account)
+        if told is None or self._clock_us() - heard_at > FRESH_US:
+            return Load(own.now, max(own.day, told.load.day if told is not None else 0.0))
+        return Load(max(own.now, told.load.now), max(own.day, told.load.day))
+
+    def settle(self, reservation: Reservation, tokens: int, cost: int = 0) -> None:
+        """Count `tokens` and `cost` in the place of what was reserved.
+
+        Only the first settlement or refund counts.
+        """
         if not reservation.open or reservation.mirror is None:
             return
         reservation.open = False
-        self._own.settle(reservation.mirror, tokens)
+        self._own.settle(reservation.mirror, tokens, cost)
         for claim in reservation.claims:
             untold = self._untold.get(claim.account.key)
             if untold is not None and reservation in untold:
-                untold[reservation] = (claim.requests, tokens)
-        parts = [_settled(claim, claim.requests, tokens) for claim in reservation.claims]
+                untold[reservation] = Amounts(claim.requests, tokens, cost)
+        parts = [corrections_of(claim, Amounts(claim.requests, tokens, cost)) for claim in reservation.claims]
         self._correct_with_the_end(reservation, parts)
 
     def refund(self, reservation: Reservation) -> None:
-        """Give requests and tokens back. Only the first settlement or refund counts."""
+        """Give all but the place back. Only the first settlement or refund counts."""
         if not reservation.open or reservation.mirror is None:
             return
         reservation.open = False
         self._own.refund(reservation.mirror)
         for claim in reservation.claims:
             self._untold.get(claim.account.key, {}).pop(reservation, None)
-        parts = [_settled(claim, 0, 0) for claim in reservation.claims]
+        parts = [corrections_of(claim, NOTHING) for claim in reservation.claims]
         self._correct_with_the_end(reservation, parts)
 
     def release(self, reservation: Reservation) -> None:
@@ -158,7 +177,7 @@ class RedisBook:
         self._own.release(reservation.mirror)
         held = self._holding.pop(reservation.name, None) is not None
         if held or reservation.corrections:
-            parts = reservation.corrections or [_NOTHING] * len(reservation.claims)
+            parts = reservation.corrections or [()] * len(reservation.claims)
             self._correct(reservation, parts, places=reservation.name if held else "")
             reservation.corrections = ()
 
@@ -174,19 +193,12 @@ class RedisBook:
         """Let Redis decide. A late answer is for what was admitted as a `fallback`, if anything."""
         self._numbers += 1
         name = f"{self._owner}.{self._numbers}"
-        arguments: list[str | int] = [name, LEASE_US]
         told = [self._untold.pop(claim.account.key, {}) for claim in claims]
+        words, keys = [f"{name} {LEASE_US}"], list[str]()
         for claim, untold in zip(claims, told, strict=True):
-            limits = claim.account.limits
-            arguments += (
-                claim.requests,
-                _or_none(limits.requests_per_minute),
-                claim.tokens,
-                _or_none(limits.tokens_per_minute),
-                int(claim.slot),
-                _or_none(limits.concurrency),
-                *self._sum(untold),
-            )
+            more, of = self._shape(claim.account).reserved(claim, self._sum(untold) if untold else NOTHING)
+            words.append(more)
+            keys += of
 
         def late(reply: bytes) -> None:
             at_us, admitted, *_ = map(int, reply.split())
@@ -202,9 +214,7 @@ class RedisBook:
                 self._hold(verdict.admitted)
             return verdict
 
-        answer = self._trips.send(
-            Order(RESERVE, _keys(claims), _words(arguments), hear=hear, late=late)
-        ).answer
+        answer = self._trips.send(Order(RESERVE, keys, [" ".join(words)], hear=hear, late=late)).answer
         try:
             found: Verdict = await answer
         except Away:
@@ -228,26 +238,36 @@ class RedisBook:
         """Return what Redis would refuse by its last word, when that is fresh: it may only be slow."""
         now = self._clock_us()
         for claim in claims:
-            readings, heard_at = self._known.get(claim.account.key, ((None, None), 0))
-            if now - heard_at > FRESH_US:
+            told, heard_at = self._known.get(claim.account.key, (None, 0))
+            if told is None or now - heard_at > FRESH_US:
                 continue
-            untold = self._sum(self._untold.get(claim.account.key, {}))
-            for rate, reading, amount, since in zip(
-                (Rate.REQUESTS, Rate.TOKENS), readings, (claim.requests, claim.tokens), untold, strict=True
+            since = self._sum(self._untold.get(claim.account.key, {}))
+            for rate, reading, amount, more in (
+                (Rate.REQUESTS, told.requests, claim.requests, since.requests),
+                (Rate.TOKENS, told.tokens, claim.tokens, since.tokens),
             ):
-                if reading is not None and amount and since + amount > int(reading.remaining * self.share):
+                if reading is not None and amount and more + amount > int(reading.remaining * self.share):
                     wait_s = max(reading.reset_s - (now - heard_at) / 1e6, 1.0)
                     return Refusal(claim.account, rate, reading.limit, wait_s)
         return None
 
-    def _sum(self, untold: Untold) -> tuple[int, int]:
-        """Return what Redis has to be told; what is a minute old counts no more."""
+    def _sum(self, untold: Untold) -> Amounts:
+        """Return what Redis has to be told; what is over counts no more."""
+        now = self._clock_us()
         counts = [
             amounts
             for one, amounts in untold.items()
-            if one.mirror is not None and one.mirror.at_us + SPAN_US > self._clock_us()
+            if one.mirror is not None and one.mirror.at_us + _span_us(one.claims) > now
         ]
-        return sum(requests for requests, _ in counts), sum(tokens for _, tokens in counts)
+        return Amounts(*map(sum, zip(*counts, strict=True))) if counts else NOTHING
+
+    def _shape(self, account: Account) -> Shape:
+        found = self._shapes.get(account.key)
+        if found is None or found.account is not account:
+            if len(self._shapes) > REMEMBERED:
+                self._shapes.clear()
+            found = self._shapes[account.key] = Shape(account)
+        return found
 
     def _admitted_late(
         self, claims: Sequence[Claim], at_us: int, name: str, fallback: Sequence[Reservation]
@@ -255,53 +275,39 @@ class RedisBook:
         """Take what Redis has admitted for what was admitted here meanwhile; else give it back."""
         admitted = Reservation(claims, at_us, 0)
         if not fallback:
-            self._correct(admitted, [_settled(claim, 0, 0) for claim in claims], places=name)
+            self._correct(admitted, [corrections_of(claim, NOTHING) for claim in claims], places=name)
             return
         (ours,) = fallback
-        parts: list[Correction] = []
-        for claim in claims:
-            requests, tokens = self._untold.get(claim.account.key, {}).pop(ours, (0, 0))
-            parts.append(_settled(claim, requests, tokens))
-        if any(part != _NOTHING for part in parts) or not ours.holds:
+        parts = [
+            corrections_of(claim, self._untold.get(claim.account.key, {}).pop(ours, NOTHING))
+            for claim in claims
+        ]
+        if any(parts) or not ours.holds:
             self._correct(admitted, parts, places="" if ours.holds else name)
-        if all(part == _NOTHING for part in parts):
+        if not any(parts):
             ours.at_us, ours.name = at_us, name
         if ours.holds:
             ours.name = name
             self._hold(ours)
 
     def _hold(self, reservation: Reservation) -> None:
-        if any(claim.slot and claim.account.limits.concurrency is not None for claim in reservation.claims):
+        if any(claim.slot and claim.account.places is not None for claim in reservation.claims):
             self._holding[reservation.name] = reservation
 
     def _verdict(self, claims: Sequence[Claim], reply: bytes) -> Verdict:
-        now, admitted, *told = map(int, reply.split())
-        worst: Refusal | None = None
+        admitted, refusal, told = read_verdict(claims, reply)
         if len(self._known) > REMEMBERED:
             self._known.clear()
-        for claim in claims:
-            *rates, held = told[:7]
-            del told[:7]
-            limits = claim.account.limits
-            known: list[Reading | None] = []
-            for rate, limit, (used, full_at, fits_at) in (
-                (Rate.REQUESTS, limits.requests_per_minute, rates[:3]),
-                (Rate.TOKENS, limits.tokens_per_minute, rates[3:]),
-            ):
-                known.append(Reading(limit, used, max(full_at - now, 0) / 1e6) if limit is not None else None)
-                if limit is not None and fits_at:
-                    worst = worse(worst, Refusal(claim.account, rate, limit, max(fits_at - now, 1) / 1e6))
-            if claim.slot and limits.concurrency is not None and held >= limits.concurrency:
-                worst = worse(
-                    worst, Refusal(claim.account, Rate.CONCURRENCY, limits.concurrency, SLOT_AGAIN_S)
-                )
-            self._known[claim.account.key] = ((known[0], known[1]), self._clock_us())
-        requests, tokens = self.look([claim.account for claim in claims])
-        if not admitted:
-            return Verdict(None, worst, requests, tokens)
-        return Verdict(Reservation(claims, now, max(one.tokens for one in claims)), None, requests, tokens)
+        now = self._clock_us()
+        for claim, stands in zip(claims, told, strict=True):
+            self._known[claim.account.key] = stands, now
+        if len(told) == 1:
+            return Verdict(admitted, refusal, told[0].requests, told[0].tokens)
+        requests = tightest([stands.requests for stands in told if stands.requests is not None])
+        tokens = tightest([stands.tokens for stands in told if stands.tokens is not None])
+        return Verdict(admitted, refusal, requests, tokens)
 
-    def _correct_with_the_end(self, reservation: Reservation, parts: Sequence[Correction]) -> None:
+    def _correct_with_the_end(self, reservation: Reservation, parts: Sequence[Sequence[Correction]]) -> None:
         """Tell Redis when the call ends, which is soon, so that one script does both."""
         if not reservation.name:
             return
@@ -310,13 +316,21 @@ class RedisBook:
         else:
             self._correct(reservation, parts)
 
-    def _correct(self, reservation: Reservation, parts: Sequence[Correction], *, places: str = "") -> None:
-        if not places and all(part == _NOTHING for part in parts):
+    def _correct(
+        self, reservation: Reservation, parts: Sequence[Sequence[Correction]], *, places: str = ""
+    ) -> None:
+        if not places and not any(parts):
             return
-        arguments: list[str | int] = [reservation.at_us, places or "-"]
-        for part in parts:
-            arguments += part
-        self._trips.send(Order(SETTLE, _keys(reservation.claims), _words(arguments)), hurry=False)
+        words, keys = [f"{reservation.at_us} {places or '-'}"], list[str]()
+        for claim, part in zip(reservation.claims, parts, strict=True):
+            with_place = bool(places) and claim.slot
+            if not part and not with_place:
+                continue
+            more, of = self._shape(claim.account).corrected(part, places=with_place)
+            words.append(more)
+            keys += of
+        if keys:
+            self._trips.send(Order(SETTLE, keys, [" ".join(words)]), hurry=False)
 
     async def _renew(self) -> None:
         while True:
@@ -329,8 +343,8 @@ class RedisBook:
         places: dict[str, list[str]] = {}
         for name, reservation in self._holding.items():
             for claim in reservation.claims:
-                if claim.slot and claim.account.limits.concurrency is not None:
-                    places.setdefault(_places(claim.account), []).append(name)
+                if claim.slot and claim.account.places is not None:
+                    places.setdefault(self._shape(claim.account).places, []).append(name)
         arguments: list[str | int] = [self._owner, LEASE_US, 0]
         for names in places.values():
             arguments += (len(names), *names)
@@ -338,27 +352,13 @@ class RedisBook:
         self._alive = max(await order.answer, 1)
 
 
-def _settled(claim: Claim, requests: int, tokens: int) -> Correction:
-    """Return what is to be corrected of `claim` when so much of it was used."""
-    limited = claim.account.limits.tokens_per_minute is not None
-    over = tokens - claim.tokens if limited else 0
-    return max(claim.requests - requests, 0), max(-over, 0), max(over, 0)
+def _claimed(claim: Claim) -> Amounts:
+    return Amounts(claim.requests, claim.tokens, claim.cost)
 
 
-def _or_none(limit: int | None) -> int:
-    return _NO_LIMIT if limit is None else limit
-
-
-def _words(arguments: Sequence[str | int]) -> list[str]:
-    return [" ".join(map(str, arguments))]
-
-
-def _keys(claims: Sequence[Claim]) -> list[str]:
-    keys: list[str] = []
+def _span_us(claims: Sequence[Claim]) -> int:
+    """Return how long any of the claims counts."""
     for claim in claims:
-        keys += (f"{PREFIX}{claim.account.key}", _places(claim.account))
-    return keys
-
-
-def _places(account: Account) -> str:
-    return f"{PREFIX}places:{account.key}"
+        if any(bound.window >= DAY_TOKENS for bound in claim.account.bounds):
+            return DAY_US
+    return SPAN_US

@@ -7,19 +7,18 @@ is left alone for a while; what this process itself is late by is not held again
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.stores.lines import Lines
 from ext_proc.stores.neighbour import BUSY_S, CONNECT_WITHIN_S, Away, Neighbour
 from ext_proc.stores.outlasting import Calls
 
@@ -75,6 +74,18 @@ class Order:
             self.answer.exception()  # whoever does not wait for it need not look
 
 
+@dataclass(slots=True, eq=False)
+class _Trip:
+    """Orders that go together, and how long it has been listened for their replies."""
+
+    orders: Sequence[Order]
+    listened: float
+    silent_s: float = 0.0
+    patience: int = PATIENCE
+    watch: asyncio.TimerHandle | None = None
+    over: bool = False
+
+
 class Trips:
     """Takes orders to Redis. For one event loop.
 
@@ -95,7 +106,7 @@ class Trips:
         opens: str,
         closes: str,
     ) -> None:
-        self._client = client
+        self._lines = Lines(client)
         self._neighbour = Neighbour(
             client.ping, within_s=SILENT_S, at_once=1, clock=clock, log=log, opens=opens, closes=closes
         )
@@ -125,52 +136,63 @@ class Trips:
         await self._calls.close(CLOSE_WITHIN_S)
         for order in self._orders:
             order.failed()
+        await self._lines.close()
         await self._neighbour.close()
 
     def _depart(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._under_way < TRIPS_AT_ONCE:
-            self._under_way += 1
-            self._calls.start(self._travel())
-
-    async def _travel(self) -> None:
-        together: list[Order] = []
-        try:
-            while self._orders:
-                together = [self._orders.popleft() for _ in range(min(TOGETHER, len(self._orders)))]
-                try:
-                    if not self._neighbour.is_away():
-                        await self._patiently(together)
-                except Exception as error:
-                    # Whatever the client makes of a broken server: nobody's request fails by it.
-                    with contextlib.suppress(Away):
-                        await self._neighbour.ask(partial(_fail, error))
+        while self._orders and self._under_way < TRIPS_AT_ONCE:
+            together = [self._orders.popleft() for _ in range(min(TOGETHER, len(self._orders)))]
+            if self._neighbour.is_away():
                 for order in together:
                     order.failed()
-        finally:
-            self._under_way -= 1
-            for order in together:
-                order.failed()
+                continue
+            trip = _Trip(together, asyncio.get_running_loop().time())
+            self._under_way += 1
+            self._watch(trip)
+            self._calls.start(self._travel(trip))
 
-    async def _patiently(self, orders: Sequence[Order]) -> None:
-        """Run `orders`; one that is late goes on to its end. Raises what Redis or its silence makes of it."""
-        now = asyncio.get_running_loop().time
-        within_s, silent_s = CONNECT_WITHIN_S if self._connecting else SILENT_S, 0.0
-        running = self._calls.start(self._run(orders))
-        for _ in range(PATIENCE):
-            begun = now()
-            await asyncio.wait((running,), timeout=LISTEN_S)
-            if running.done():
-                running.result()
-                self._connecting = max(self._connecting - 1, 0)
-                return
-            if now() - begun < LISTEN_S + BUSY_S:
-                silent_s += LISTEN_S
-            if silent_s >= within_s:
-                break
-        raise TimeoutError
+    async def _travel(self, trip: _Trip) -> None:
+        """Run the trip's orders. One that is late goes on to its end."""
+        try:
+            await self._run(trip.orders)
+            self._connecting = max(self._connecting - 1, 0)
+        except Exception as error:
+            # Whatever the client makes of a broken server: nobody's request fails by it.
+            self._neighbour.failed(error)
+        finally:
+            self._over(trip)
+
+    def _watch(self, trip: _Trip) -> None:
+        trip.watch = asyncio.get_running_loop().call_later(LISTEN_S, self._listen, trip)
+
+    def _listen(self, trip: _Trip) -> None:
+        """Give a trip up that has been silent for too long, while this process listened."""
+        now = asyncio.get_running_loop().time()
+        if now - trip.listened < LISTEN_S + BUSY_S:
+            trip.silent_s += LISTEN_S
+        trip.listened = now
+        trip.patience -= 1
+        if trip.patience and trip.silent_s < (CONNECT_WITHIN_S if self._connecting else SILENT_S):
+            self._watch(trip)
+            return
+        self._neighbour.failed(TimeoutError())
+        self._over(trip)
+
+    def _over(self, trip: _Trip) -> None:
+        """Let the next ones go; whoever has no reply gets none."""
+        if trip.over:
+            return
+        trip.over = True
+        if trip.watch is not None:
+            trip.watch.cancel()
+        self._under_way -= 1
+        for order in trip.orders:
+            order.failed()
+        if self._orders:
+            self._depart()
 
     async def _run(self, orders: Sequence[Order]) -> None:
         replies = await self._replies(orders)
@@ -189,23 +211,9 @@ class Trips:
                 raise reply
 
     async def _replies(self, orders: Sequence[Order], *, in_full: bool = False) -> list[Any]:
-        if len(orders) == 1:
-            try:
-                command = _command(orders[0], in_full=in_full)
-                return [await self._client.execute_command(*command)]  # type: ignore[no-untyped-call]
-            except ResponseError as error:
-                return [error]
-        async with self._client.pipeline(transaction=False) as pipeline:
-            for order in orders:
-                pipeline.execute_command(*_command(order, in_full=in_full))
-            replies: list[Any] = await pipeline.execute(raise_on_error=False)
-        return replies
+        return await self._lines.replies([_command(order, in_full=in_full) for order in orders])
 
 
 def _command(order: Order, *, in_full: bool) -> Sequence[str | int | bytes]:
     begins = ("EVAL", order.script.text) if in_full else ("EVALSHA", order.script.digest)
     return (*begins, len(order.keys), *order.keys, *order.arguments)
-
-
-async def _fail(error: Exception) -> None:
-    raise error

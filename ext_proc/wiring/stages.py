@@ -128,7 +128,7 @@ def stages(
     return (
         Identify(time.time),
         Catalog(started),
-        Resolve(decisions),
+        Resolve(decisions, book),
         Assign(random.random),
         Clamp(decisions),
         Session(sharing.sessions if sharing.sessions is not None else MemorySessions(clock)),

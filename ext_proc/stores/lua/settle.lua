@@ -1,24 +1,25 @@
--- Correct what a call was admitted with. Of each account KEYS has the windows and the places of calls at the
--- same time. The words are when it was admitted, its name if its places are free again, else a hyphen; then
--- of each account: requests and tokens to give back, and tokens to add.
-local at = tonumber(words[1])
-for i = 1, #KEYS / 2 do
-  local back = {tonumber(words[3 * i]), tonumber(words[3 * i + 1])}
-  local more = tonumber(words[3 * i + 2])
-  if back[1] > 0 or back[2] > 0 or more > 0 then
-    local windows = load(KEYS[2 * i - 1])
-    for rate = 1, 2 do
-      if back[rate] > 0 then
-        take_back(windows[rate], at, back[rate])
-      end
+-- Correct what a call was admitted with. The words are when that was, and the call's name if its places are free
+-- again, else a hyphen; then of each account: which keys it has (see `open`), how many windows are corrected, and
+-- of each of those: its number, what is given back, and what is added.
+local admitted_at, name, at = tonumber(words[1]), words[2], 3
+while words[at] do
+  local one = open(words[at])
+  local count = tonumber(words[at + 1])
+  at = at + 2
+  for _ = 1, count do
+    local window = one.windows[tonumber(words[at])]
+    local back, more = tonumber(words[at + 1]), tonumber(words[at + 2])
+    if back > 0 then
+      take_back(window, admitted_at, back)
     end
     if more > 0 then
-      add(windows[2], more)
+      add(window, more)
     end
-    save(KEYS[2 * i - 1], windows)
+    at = at + 3
   end
-  if words[2] ~= '-' then
-    redis.call('ZREM', KEYS[2 * i], words[2])
+  close(one)
+  if one.places and name ~= '-' then
+    redis.call('ZREM', one.places, name)
   end
 end
 return ''

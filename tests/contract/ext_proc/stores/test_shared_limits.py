@@ -20,8 +20,9 @@ from ext_proc.limits.book import MemoryBook
 from ext_proc.limits.claims import Account, Claim, Rate, Reservation, Unavailable
 from ext_proc.limits.window import SPAN_US
 from ext_proc.stages.limit import Book
+from ext_proc.stores.limit_words import NOTHING, PREFIX, Amounts, Shape, corrections_of
 from ext_proc.stores.redis import connect
-from ext_proc.stores.shared_limits import PREFIX, RESERVE, SETTLE, RedisBook
+from ext_proc.stores.shared_limits import RESERVE, SETTLE, RedisBook
 from tests.harness.redis import RedisServer
 
 Make = Callable[[str], RedisBook]
@@ -296,7 +297,8 @@ def eval_at(client: PlainRedis, text: str, now: int, keys: list[str], arguments:
 
 
 STEP = st.tuples(
-    st.integers(-1_000_000, 25_000_000),  # time that passes; a clock may be put back
+    st.integers(-1_000_000, 25_000_000)
+    | st.just(20_000_000_000),  # time that passes; a clock may be put back
     st.sampled_from(["reserve", "settle", "refund"]),
     st.integers(0, 60),
 )
@@ -310,45 +312,56 @@ def test_the_scripts_do_the_sums_of_the_pure_code(
     redis: RedisServer, steps: list[tuple[int, str, int]], limits: tuple[int, int]
 ) -> None:
     """Step by step: the same verdicts, readings and waits."""
-    one = account("tier:same", requests_per_minute=limits[0], tokens_per_minute=limits[1])
+    one = Account(
+        "tier:same",
+        "",
+        Limits(limits[0], limits[1], tokens_per_day=3 * limits[1], cost_per_day=limits[1] * 4e-6),
+    )
+    shape = Shape(one)
     now = 1_700_000_000_000_000
     pure = MemoryBook(lambda: now)
-    keys = [f"{PREFIX}{one.key}", f"{PREFIX}places:{one.key}"]
+    every = shape.keys
     reservations: list[Reservation] = []
     with PlainRedis.from_url(redis.url) as client:
-        client.delete(*keys)
+        client.delete(*every)
         for pause, what, amount in steps:
             now += pause
             if what == "reserve" or not reservations:
                 tokens = min(amount, limits[1])
-                told = eval_at(
-                    client, RESERVE.text, now, keys,
-                    ["n", 1, 1, limits[0], tokens, limits[1], 1, -1, 0, 0],
-                )  # fmt: skip
-                verdict = pure.decide([Claim(one, tokens=tokens)])
+                claim = Claim(one, tokens=tokens, cost=amount)
+                words, keys = shape.reserved(claim, NOTHING)
+                told = eval_at(client, RESERVE.text, now, list(keys), ["n", 1, words])
+                verdict = pure.decide([claim])
                 assert verdict.requests is not None
                 assert verdict.tokens is not None
                 assert told[0] == now
                 assert bool(told[1]) == (verdict.admitted is not None)
-                assert (told[2], told[5]) == (verdict.requests.used, verdict.tokens.used)
-                assert max(told[3] - now, 0) / 1e6 == verdict.requests.reset_s
-                assert max(told[6] - now, 0) / 1e6 == verdict.tokens.reset_s
+                by_window = [told[4 + 3 * number : 7 + 3 * number] for number in range(4)]
+                for (used, full_at, _), reading in zip(
+                    by_window, (verdict.requests, verdict.tokens), strict=False
+                ):
+                    assert (used, max(full_at - now, 0) / 1e6) == (reading.used, reading.reset_s)
+                assert max(
+                    used / bound.limit for (used, _, _), bound in zip(by_window, one.bounds, strict=True)
+                ) == max(pure.load(one))
                 if verdict.refusal is not None:
-                    assert max(told[4], told[7]) - now == pytest.approx(verdict.refusal.wait_s * 1e6)
+                    waits = [fits_at - now for _, _, fits_at in by_window]
+                    assert max(waits) == pytest.approx(verdict.refusal.wait_s * 1e6)
                 if verdict.admitted is not None:
                     reservations.append(verdict.admitted)
                 continue
             reservation = reservations.pop(amount % len(reservations))
             (claim,) = reservation.claims
             pure.look([one])  # time passes for the script, too
+            took = NOTHING if what == "refund" else Amounts(1, amount, amount)
+            parts = corrections_of(claim, took)
+            if not parts:
+                continue  # nothing is corrected, and so nothing is looked at
             if what == "refund":
-                parts = [1, claim.tokens, 0]
                 pure.refund(reservation)
             else:
-                if amount == claim.tokens:
-                    continue  # nothing is corrected, and so nothing is looked at
-                parts = [0, max(claim.tokens - amount, 0), max(amount - claim.tokens, 0)]
-                pure.settle(reservation, amount)
-            eval_at(client, SETTLE.text, now, keys, [reservation.at_us, "-", *parts])
-        client.delete(*keys)
+                pure.settle(reservation, amount, amount)
+            words, keys = shape.corrected(parts, places=False)
+            eval_at(client, SETTLE.text, now, list(keys), [reservation.at_us, "-", words])
+        client.delete(*every)
     assert SPAN_US == 60_000_000

@@ -14,6 +14,7 @@ from ext_proc.contract.snapshot import (
     Quota,
     Timeouts,
     Version,
+    Warmup,
     content_digest,
     decode,
     encode,
@@ -99,7 +100,7 @@ def test_every_built_field_arrives() -> None:
     assert snapshot.aliases == {"fast": "gpt-4o", "best": "gpt-4o"}
     assert snapshot.tiers["gold"].match_headers == {"x-plan": "Gold"}
     assert snapshot.tiers["gold"].priority == 7
-    assert snapshot.tiers["gold"].limits == Limits(60, count_cached=True)
+    assert snapshot.tiers["gold"].limits == Limits(60, count_cached=True, tokens_per_day=9)
     assert (snapshot.consumers["team"].tenant, snapshot.consumers["team"].tier) == ("acme", "gold")
     assert (snapshot.workload, snapshot.revision) == ("web", 7)
 
@@ -132,10 +133,25 @@ def test_purges_arrive_and_make_another_version() -> None:
     assert content_digest(plain.version) != content_digest(purged.version)
 
 
-def test_a_degrade_rule_with_a_load_is_left_out_whole() -> None:
-    """Without the condition that is not built yet it would match everybody."""
+def test_every_condition_of_a_degrade_rule_arrives() -> None:
+    """In the order in which they are tried."""
     model = compile_snapshot(documents(EVERYTHING), "web", 1).models["gpt-4o"]
-    assert model.degrade == (Degrade("small", user_agent="*Mobile*"), Degrade("small", tier="gold"))
+    assert model.degrade == (
+        Degrade("small", user_agent="*Mobile*"),
+        Degrade("small", load=0.9),
+        Degrade("small", tier="gold"),
+    )
+
+
+def test_a_warm_up_arrives() -> None:
+    """With its defaults; without one nothing is warmed up."""
+    for written, expected in (
+        ("{requests: 3, prompt: Hi, idleAfter: 1m}", Warmup(3, "Hi", 60_000)),
+        ("{}", Warmup(50, "Hello", 600_000)),
+    ):
+        text = f"kind: Backend\nmetadata: {{name: a}}\nspec: {{url: 'http://a/v1', warmup: {written}}}\n"
+        assert compile_snapshot(documents(text), "w", 1).backends["a"].warmup == expected
+    assert compile_snapshot(documents(EVERYTHING), "w", 1).backends["openai"].warmup is None
 
 
 def test_policies_of_other_workloads_are_not_in_the_snapshot() -> None:
@@ -227,7 +243,7 @@ def test_keys_travel_by_digest_and_only_those_of_consumers_there_are() -> None:
 
 
 def test_limits_that_limit_nothing_are_none() -> None:
-    """So that no sidecar counts for them; daily budgets have no effect yet."""
+    """So that no sidecar counts for them."""
     text = """
 kind: Tier
 metadata: {name: t}
@@ -235,7 +251,8 @@ spec: {limits: %s}
 """
     for written, expected in (
         ("{}", None),
-        ("{tokensPerDay: 5, countCached: true}", None),
+        ("{countCached: true}", None),
+        ("{tokensPerDay: 5, costPerDay: 2.5}", Limits(tokens_per_day=5, cost_per_day=2.5)),
         ("{concurrency: 2}", Limits(concurrency=2)),
     ):
         documents = check_documents(read_text((text % written).encode(), "t.yaml"))

@@ -38,7 +38,7 @@ def test_each_field_that_is_set_and_not_built_is_named(spec: str, named: list[st
 
 
 def test_fields_of_other_kinds_are_named_too() -> None:
-    """Quota but concurrency, warm-up, daily limits and load; Releases as a whole."""
+    """Quota but concurrency, warm-up; Releases as a whole."""
     text = """
 kind: Backend
 metadata: {name: b}
@@ -74,9 +74,6 @@ spec: {model: m, match: {lastUserMessage: hi}, answer: a}
     assert fields(text) == [
         "spec.quota.requestsPerMinute",
         "spec.warmup.requests",
-        "spec.degrade[0].load",
-        "spec.limits.tokensPerDay",
-        "spec.limits.costPerDay",
         "spec",
     ]
 

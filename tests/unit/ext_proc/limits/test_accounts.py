@@ -38,3 +38,16 @@ def test_a_mesh_without_limits_is_known_as_such() -> None:
     assert limits_anything(POLICY)
     assert limits_anything(snapshot(consumers={"a": Consumer("a", "t", limits=ONE)}))
     assert limits_anything(snapshot(models={"m": replace(MODEL, limits=ONE)}))
+
+
+def test_priorities_count_on_limits_that_are_everybodys() -> None:
+    """A Model's; callers without a Tier have 0, and where all are equal nobody is shed."""
+    model = replace(MODEL, limits=ONE)
+    tiers = {"gold": Tier("gold", priority=10), "free": Tier("free", priority=1)}
+    policy = snapshot(tiers=tiers)
+    for tier, rank, asked in (("gold", 0, 1.0), ("free", 1, 0.8), ("", 2, 0.8)):
+        (account,) = accounts_of(policy, tier, None, model)
+        assert account.shedding is not None
+        assert (account.shedding.rank, account.shedding.asked) == (rank, asked)
+    (account,) = accounts_of(POLICY, "gold", None, model)[1:]
+    assert account.shedding is None

@@ -136,6 +136,46 @@ def test_calls_at_once_are_admitted_exactly() -> None:
     assert asyncio.run(storm()) == 100
 
 
+def test_a_budget_of_a_day_is_reserved_and_settled_like_a_minute() -> None:
+    """Tokens and cost; the wait is exact, and a minute's limit beside it is not changed by it."""
+    clock = Clock()
+    book = MemoryBook(clock)
+    day = Account("c", "c", Limits(tokens_per_minute=100, tokens_per_day=150, cost_per_day=0.0001))
+    first = book.decide([Claim(day, tokens=90, cost=90)]).admitted
+    assert first is not None
+    book.settle(first, 60, 70)
+    clock.now = 120 * SECOND
+    refusal = book.decide([Claim(day, tokens=60, cost=60)]).refusal
+    assert refusal is not None
+    assert (refusal.rate, refusal.limit, refusal.wait_s) == (Rate.DAY_COST, 100, 24 * 3600 - 120)
+    second = book.decide([Claim(day, tokens=60, cost=30)]).admitted
+    assert second is not None
+    assert book.load(day) == (0.6, 1.0)
+    book.refund(second)
+    assert book.load(day) == (0.0, 0.7)
+    refusal = book.decide([Claim(day, tokens=100, cost=1)]).refusal
+    assert refusal is not None
+    assert (refusal.rate, refusal.limit) == (Rate.DAY_TOKENS, 150)
+    clock.now = (24 * 3600 + 120) * SECOND
+    assert book.decide([Claim(day, tokens=100, cost=100)]).admitted is not None
+
+
+def test_a_limit_lowered_below_what_is_in_flight_admits_nobody_and_goes_on() -> None:
+    """What goes on ends in order, also when the account's limits are other ones or gone by then."""
+    book = MemoryBook(Clock())
+    wide, narrow = account(concurrency=5, tokens_per_minute=100), account(concurrency=1)
+    going = [book.decide([Claim(wide, tokens=10)]).admitted for _ in range(3)]
+    assert book.decide([Claim(narrow)]).admitted is None
+    for reservation in going:
+        assert reservation is not None
+        book.settle(reservation, 10**9)
+        book.release(reservation)
+    assert book.decide([Claim(narrow)]).admitted is not None
+    _, tokens = book.look([account(tokens_per_minute=10**15)])
+    assert tokens is not None
+    assert tokens.used == 3 * 10**9
+
+
 class Calls(RuleBasedStateMachine):
     """Calls that begin, are settled, given back and end, in any order and as often as anybody likes."""
 

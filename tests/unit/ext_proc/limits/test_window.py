@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.limits.window import SLICE_US, SPAN_US, Window
+from ext_proc.limits.window import DAY_SLICE_US, DAY_US, SLICE_US, SPAN_US, Window
 
 SECOND = 1_000_000
 STEPS = st.lists(st.tuples(st.integers(0, 20 * SECOND), st.integers(1, 4)), max_size=60)
@@ -130,3 +130,18 @@ def test_a_clock_that_is_put_back_keeps_nothing_for_longer_than_a_minute() -> No
     window.pass_time(5 * SECOND + SPAN_US)
     assert window.used == 0
     assert window.full_again_us() == 0
+
+
+def test_a_day_is_any_24_hours() -> None:
+    """At least 98 % of a budget passes under pressure, in no more than 73 slices."""
+    window, now, passed = Window(DAY_US, DAY_SLICE_US), 0, []
+    while now < 4 * DAY_US:
+        now += 60 * SECOND
+        window.pass_time(now)
+        if not window.fits_at(2, 1_000):
+            window.add(now, 2)
+            passed.append(now)
+    assert 2 * len(passed) >= 0.98 * 4 * 1_000
+    for first, last in zip(passed, passed[500:], strict=False):
+        assert last - first >= DAY_US
+    assert len(window._slices) <= 73

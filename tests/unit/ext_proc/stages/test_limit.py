@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ext_proc.contract.snapshot import Consumer, Limits, PolicyLayer, Snapshot, Tier
+from ext_proc.contract.snapshot import Consumer, Limits, PolicyLayer, Prices, Snapshot, Tier
 from ext_proc.exchange import Answer, Answered, Exchange, Reason, ResponseHead
 from ext_proc.limits.book import MemoryBook
 from ext_proc.limits.claims import Claim, Unavailable, Verdict
@@ -341,3 +341,50 @@ async def test_a_consumer_is_limited_by_its_own_limits_too() -> None:
         opened.consumer = calls.policy.consumers["a"]
         answer = (await calls.begin(opened))[1]
         assert (answer and answer.status) == expected
+
+
+async def test_a_budget_is_charged_with_what_the_call_cost() -> None:
+    """By the Model's prices; a stream that broke off by what came of it."""
+    calls = Calls(Limits(cost_per_day=0.002))
+    model = replace(calls.policy.models["m"], prices=Prices(1.0, 2.0))
+    calls.policy = replace(calls.policy, models={"m": model})
+    opened, _ = await calls.begin()
+    assert opened.wants_body
+    calls.limit.on_response(opened, answered(Usage(100, 300)))
+    account = opened.metered.accounts[0] if opened.metered else None
+    assert account is not None
+    assert calls.book.load(account).day == 0.35
+    broken, answer = await calls.begin(calls.opened({**HELLO, "stream": True, "max_tokens": 5}))
+    assert answer is None
+    stream(calls, broken, {"choices": [{"index": 0, "delta": {"content": "hello you"}}]})
+    calls.limit.on_end(broken)
+    prompt = broken.metered.estimate.prompt if broken.metered else 0
+    assert calls.book.load(account).day == (700 + prompt + 2 * 3) / 2_000
+    refused = (await calls.begin(calls.opened({**HELLO, "max_tokens": 900})))[1]
+    assert refused is not None
+    assert (refused.reason, dict(refused.headers)["retry-after"]) == (Reason.BUDGET, "86400")
+
+
+async def test_a_budget_without_prices_costs_nothing() -> None:
+    """What nobody priced cannot be charged."""
+    calls = Calls(Limits(cost_per_day=0.000001))
+    for _ in range(3):
+        opened, answer = await calls.begin()
+        assert answer is None
+        calls.limit.on_response(opened, answered(Usage(100, 300)))
+
+
+async def test_lower_tiers_are_shed_first() -> None:
+    """On a Model's limit, which is everybody's: they leave room for those above."""
+    calls = Calls(None, models={"m": replace(snapshot().models["m"], limits=Limits(20))})
+    tiers = {"gold": Tier("gold", priority=10), "free": Tier("free", priority=1)}
+    calls.policy = replace(calls.policy, tiers=tiers)
+    found: dict[str, list[Answer | None]] = {"free": [], "gold": []}
+    for tier in ["free"] * 21 + ["gold"] * 2:
+        opened = calls.opened()
+        opened.tier = tier
+        found[tier].append((await calls.begin(opened))[1])
+    refused = [answer for answer in found["free"] if answer is not None]
+    assert refused
+    assert refused[0].reason is Reason.SHED
+    assert found["gold"][0] is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from ext_proc.contract.snapshot import Degrade, Model, PolicyLayer, Version
+from ext_proc.contract.snapshot import Degrade, Limits, Model, PolicyLayer, Tier, Version
 from ext_proc.exchange import Answer
+from ext_proc.limits.claims import Account, Load
 from ext_proc.stages.resolve import Resolve
 from tests.unit.ext_proc.exchanges import HELLO, Counted, exchange, snapshot
 
@@ -36,6 +37,43 @@ async def test_alias_and_degradation(asked: str, user_agent: str, tier: str, exp
     assert await Resolve(Counted()).on_request(opened) is None
     assert opened.model is not None
     assert opened.model.name == expected
+
+
+class Full:
+    """Accounts that are as full as a test says."""
+
+    def __init__(self, **loads: Load) -> None:
+        self.loads = loads
+
+    def load(self, account: Account) -> Load:
+        """Return it, by what kind of account it is."""
+        return self.loads.get(account.key.partition(":")[0], Load(0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("loads", "expected"),
+    [
+        pytest.param({"model": Load(0.79, 0.0)}, "big", id="not that full"),
+        pytest.param({"model": Load(0.8, 0.0)}, "small", id="the Model's limits"),
+        pytest.param({"model": Load(0.0, 0.9)}, "small", id="the Model's budget"),
+        pytest.param({"tier": Load(1.0, 0.0)}, "big", id="the Tier's own minute is nobody else's matter"),
+        pytest.param({"tier": Load(0.0, 0.8)}, "small", id="the caller's budget"),
+    ],
+)
+async def test_degradation_by_load(loads: dict[str, Load], expected: str) -> None:
+    """From the share of the Model's limits on that a rule names, or of the caller's budget."""
+    limits = Limits(10, tokens_per_day=1_000)
+    big = Model("big", VERSIONS, (Degrade("small", load=0.8),), limits=limits)
+    policy = snapshot(models={**MODELS, "big": big}, tiers={"free": Tier("free", limits=limits)})
+    opened = exchange(policy, {**HELLO, "model": "big"})
+    opened.tier = "free"
+    counted = Counted()
+    assert await Resolve(counted, Full(**loads)).on_request(opened) is None
+    assert opened.model is not None
+    assert opened.model.name == expected
+    alone = exchange(policy, {**HELLO, "model": "big"})
+    assert await Resolve(counted).on_request(alone) is None
+    assert alone.model is big
 
 
 async def test_an_unknown_model_goes_to_the_default_backend() -> None:
