@@ -201,12 +201,15 @@ def _policy(head: Head) -> Policy:
             consumer_keys=head.consumer_keys,
             key_salt=head.key_salt,
             purges=head.purges,
+            shares={name: standing.share for name, standing in head.releases.items()},
         )
 
     def alike(workload: str) -> tuple[Rank | None, ...]:
-        # A snapshot depends on its workload only by the Policies that name it.
+        # A snapshot depends on its workload only by the Policies and the Releases that name it.
         policies = head.documents.policies.values()
-        return tuple(rank(policy.target.workloads, workload) for policy in policies)
+        named = [policy.target.workloads for policy in policies]
+        named += [spec.match.workloads for spec in head.documents.releases.values() if spec.match.workloads]
+        return tuple(rank(patterns, workload) for patterns in named)
 
     return Policy(head.revision, compile_for, head.secrets, alike)
 

@@ -23,6 +23,7 @@ from control_plane.registry.errors import (
     NotFoundError,
     PreconditionError,
     RegistryError,
+    ReleaseConflictError,
     StorageFullError,
     StoreUnavailableError,
 )
@@ -70,6 +71,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(NotFoundError, _not_found)
     app.add_exception_handler(PreconditionError, _precondition)
     app.add_exception_handler(InUseError, _in_use)
+    app.add_exception_handler(ReleaseConflictError, _conflict)
     app.add_exception_handler(StoreUnavailableError, _unavailable)
     app.add_exception_handler(StorageFullError, _full)
     app.add_exception_handler(RegistryError, _unusable)
@@ -107,6 +109,10 @@ async def _precondition(request: Request, error: Exception) -> Response:
 async def _in_use(request: Request, error: Exception) -> Response:
     assert isinstance(error, InUseError)
     return problem(409, printable(str(error)), error.problems)
+
+
+async def _conflict(request: Request, error: Exception) -> Response:
+    return problem(409, printable(str(error)))
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:

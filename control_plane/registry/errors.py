@@ -42,6 +42,13 @@ class InUseError(RegistryError):
         super().__init__(f"{target} is in use by {users}; change or delete them first")
 
 
+class ReleaseConflictError(RegistryError):
+    """A Release cannot do what was asked: it has ended, or somebody else was first."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"Release/{name} {reason}")
+
+
 class StoreUnavailableError(RegistryError):
     """The database does not answer; nothing was changed. `reason` says why, without address or password."""
 

@@ -120,6 +120,10 @@ class Ledger:
         """Call `listener` with each new head in force."""
         self._listeners.append(listener)
 
+    def now(self) -> datetime:
+        """Return the time of day, as changes are dated by it."""
+        return self._now()
+
     def status(self) -> StoreStatus:
         """Return whether the database answers."""
         return self._status

@@ -21,6 +21,7 @@ from control_plane.registry.values import (
     StoredDocument,
     TokenRow,
 )
+from control_plane.releases.machine import Standing
 from ext_proc.contract.snapshot import Purge
 
 
@@ -28,7 +29,8 @@ from ext_proc.contract.snapshot import Purge
 class Epochs:
     """One counter for each thing kept in memory; a replica reads again what has another number than its own.
 
-    `revisions` counts new revisions, purges with them, and halts; `secrets` new encryption too.
+    `revisions` counts new revisions, purges and moves of Releases with them, and halts; `secrets` new
+    encryption too.
     """
 
     revisions: int = 0
@@ -123,6 +125,14 @@ class Reading(Protocol):
         """Return the purges of cached answers, the oldest first."""
         ...
 
+    async def releases(self) -> dict[str, Standing]:
+        """Return how far each Release is, by name."""
+        ...
+
+    async def evidence(self, name: str) -> bytes | None:
+        """Return what is known of the versions of a Release, as it was kept."""
+        ...
+
     async def setting(self, name: str) -> bytes | None:
         """Return a setting of this installation."""
         ...
@@ -192,6 +202,18 @@ class Writing(Reading, Protocol):
 
     async def put_purges(self, purges: Sequence[Purge]) -> None:
         """Keep these purges of cached answers in place of those there were."""
+        ...
+
+    async def put_release(self, name: str, standing: Standing) -> None:
+        """Keep how far a Release is; of one that begins anew what was known is forgotten."""
+        ...
+
+    async def put_evidence(self, name: str, content: bytes) -> None:
+        """Keep what is known of the versions of a Release."""
+        ...
+
+    async def delete_release(self, name: str) -> None:
+        """Forget how far a Release was."""
         ...
 
     async def set_setting(self, name: str, value: bytes) -> None:

@@ -22,6 +22,7 @@ from control_plane.registry.planning import (
 from control_plane.registry.ports import DocumentVersion, Sealer, Store
 from control_plane.registry.preconditions import check_preconditions
 from control_plane.registry.purges import Purges
+from control_plane.registry.releases import Judged, Releases, begin_releases
 from control_plane.registry.state import documents_changed, refreshed
 from control_plane.registry.tokens import Tokens
 from control_plane.registry.values import (
@@ -44,6 +45,8 @@ from control_plane.registry.values import (
     TokenRow,
 )
 from control_plane.registry.vault import Vault
+from control_plane.releases.counts import Both
+from control_plane.releases.machine import Action, Standing
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import RawDocument
 
@@ -74,6 +77,7 @@ class Registry:
         self._vault = Vault(self._ledger, sealer)
         self._tokens = Tokens(self._ledger)
         self._purges = Purges(self._ledger)
+        self._releases = Releases(self._ledger)
         self._history = History(self._ledger)
         self._sealer = sealer
 
@@ -283,6 +287,18 @@ class Registry:
             actor, tenant=tenant, model=model, version=version, key_prefix=key_prefix
         )
 
+    async def act_on_release(self, name: str, action: Action, actor: Actor) -> Standing:
+        """Promote, pause, resume or abort a Release; see `Releases.act`."""
+        return await self._releases.act(name, action, actor)
+
+    async def release_verdict(self, name: str) -> Judged:
+        """Return how far a Release is and what its numbers say; see `Releases.judged`."""
+        return await self._releases.judged(name)
+
+    async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+        """Take in what the versions of each Release did, and let it move; see `Releases.look`."""
+        await self._releases.look(intervals, obeyed=obeyed)
+
     async def put_secret(self, name: str, values: Mapping[str, str], actor: Actor) -> bool:
         """Store a secret's values, sealed, in place of those it had; see `Vault.put`."""
         return await self._vault.put(name, values, actor)
@@ -331,6 +347,7 @@ class Registry:
         await change.audit(actor, action, _target(plan, rolled_back_to), revision=number)
         await revoke_keys_of(change, {version.name for version in versions if _ends_consumer(version)})
         change.state = documents_changed(change.state, plan, number, change.at)
+        await begin_releases(change, {version.name for version in versions if version.kind == "Release"})
         change.touch("revisions")
         return number
 

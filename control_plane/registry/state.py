@@ -38,7 +38,7 @@ class State:
     unread: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_everywhere(self, **parts: object) -> State:
-        """Return this state with `parts` of both heads replaced: keys, secrets and purges have no history."""
+        """Return this state with `parts` of both heads replaced: those that have no history, such as keys."""
         return replace(
             self,
             head=replace(self.head, **parts),  # type: ignore[arg-type]
@@ -83,7 +83,9 @@ async def refreshed(state: State, reading: Reading, sealer: Sealer) -> State:
             unread["secrets"] = str(error)
             epochs = replace(epochs, secrets=known.secrets)
     if epochs.revisions != known.revisions:
-        state = state.with_everywhere(purges=tuple(await reading.purges()))
+        state = state.with_everywhere(
+            purges=tuple(await reading.purges()), releases=MappingProxyType(await reading.releases())
+        )
         try:
             state = await _follow(state, reading)
         except InvalidDocumentsError as refused:
@@ -187,6 +189,7 @@ def _bare(state: State) -> Head:
         key_salt=known.key_salt,
         secrets=known.secrets,
         purges=known.purges,
+        releases=known.releases,
     )
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
+from control_plane.releases.machine import Standing
 from control_plane.resources.documents import Documents
 from control_plane.resources.parsing import Document
 from control_plane.resources.problems import Problem
@@ -108,10 +109,10 @@ class RevisionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One change. `action` is apply, put, delete, rollback, key, secret, purge or start.
+    """One change. `action` is apply, put, delete, rollback, key, secret, purge, release or start.
 
     `reason` says why it is halted. `changes` carries fields only where one revision is asked for. `detail`
-    says what a revision of keys, secrets or purges changed, in words that hold no value.
+    says what a revision of keys, secrets, purges or Releases changed, in words that hold no value.
     """
 
     revision: int
@@ -202,7 +203,7 @@ class Head:
 
     `stored` and `parsed` are sorted by kind and name. `consumer_keys` maps the keyed digest (hex) to what the
     data plane knows of the key; `secrets` maps (name, key) to the value and leaves by the push stream only.
-    `purges` are those of cached answers, the oldest first.
+    `purges` are those of cached answers, the oldest first; `releases` says by name how far each Release is.
     """
 
     revision: int
@@ -215,6 +216,7 @@ class Head:
     key_salt: str = field(default="", repr=False)
     secrets: Mapping[tuple[str, str], bytes] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     purges: tuple[Purge, ...] = field(default=(), repr=False)
+    releases: Mapping[str, Standing] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,17 @@ def compile_snapshot(
     consumer_keys: Mapping[str, contract.ConsumerKey] = MappingProxyType({}),
     key_salt: str = "",
     purges: Sequence[contract.Purge] = (),
+    shares: Mapping[str, float] = MappingProxyType({}),
 ) -> contract.Snapshot:
     """Return what `workload` is to obey under `documents`.
 
     `revision` grows with every change; the version is derived from it and the content, so whoever compiles
     the same thing gets the same version. Of `consumer_keys` (by digest with `key_salt`) those of Consumers
     that are no document are left out. A tenant's purge counts for its Consumers' own partitions too.
+    `shares` says how far Releases are, in percent by name; one that is not in it has no effect.
     """
     pins = _pins(documents)
+    rollouts = _rollouts(documents, shares, workload)
     blank = contract.Snapshot(
         version="",
         revision=revision,
@@ -39,7 +42,10 @@ def compile_snapshot(
         fail_open=fail_open_in_force(dict(documents.policies), workload),
         default_backend=_default_backend(documents),
         backends={name: _backend(name, spec) for name, spec in documents.backends.items()},
-        models={name: _model(name, spec, pins.get(name, {})) for name, spec in documents.models.items()},
+        models={
+            name: _model(name, spec, pins.get(name, {}), rollouts.get(name, ()))
+            for name, spec in documents.models.items()
+        },
         aliases={alias: name for name, spec in documents.models.items() for alias in spec.aliases},
         tiers={
             name: contract.Tier(
@@ -118,7 +124,33 @@ def _pins(documents: Documents) -> dict[str, dict[str, str]]:
     return pins
 
 
-def _model(name: str, spec: ModelSpec, pins: Mapping[str, str]) -> contract.Model:
+def _rollouts(
+    documents: Documents, shares: Mapping[str, float], workload: str
+) -> dict[str, tuple[contract.Rollout, ...]]:
+    found: dict[str, tuple[contract.Rollout, ...]] = {}
+    for name, spec in documents.releases.items():
+        match = spec.match
+        if name not in shares or (match.workloads and rank(match.workloads, workload) is None):
+            continue
+        rollout = contract.Rollout(
+            name=name,
+            from_version=spec.from_version,
+            to_version=spec.to_version,
+            share=shares[name] / 100,
+            salt=f"release:{name}",
+            sticky_by=spec.sticky_by,
+            tiers=match.tiers,
+            consumers=match.consumers,
+            user_agents=match.user_agents,
+            headers={header.lower(): value for header, value in match.headers.items()},
+        )
+        found[spec.model] = (*found.get(spec.model, ()), rollout)
+    return found
+
+
+def _model(
+    name: str, spec: ModelSpec, pins: Mapping[str, str], releases: tuple[contract.Rollout, ...]
+) -> contract.Model:
     return contract.Model(
         name=name,
         versions=tuple(
@@ -132,6 +164,7 @@ def _model(name: str, spec: ModelSpec, pins: Mapping[str, str]) -> contract.Mode
         prices=_prices(spec.prices),
         pins=pins,
         limits=_limits(spec.limits),
+        releases=releases,
     )
 
 

@@ -55,6 +55,8 @@ def reference_problems(documents: Sequence[Document], changed: Set[str] | None =
         problems += _alias_problems(documents)
     if changed is None or "Pin" in changed:
         problems += _pin_problems(documents)
+    if changed is None or "Release" in changed:
+        problems += _release_problems(documents)
     return problems
 
 
@@ -128,6 +130,34 @@ def _alias_problems(documents: Iterable[Document]) -> Iterator[Problem]:
                 path: FieldPath = ("spec", "aliases", index)
                 yield document.problem(path, f'"{alias}" already means {owners[alias]}')
             owners.setdefault(alias, document.id)
+
+
+def _release_problems(documents: Iterable[Document]) -> Iterator[Problem]:
+    earlier: dict[str, list[tuple[Document, ReleaseSpec]]] = {}
+    for document in documents:
+        spec = document.spec
+        if not isinstance(spec, ReleaseSpec):
+            continue
+        others = earlier.setdefault(spec.model, [])
+        for other, other_spec in others:
+            if not _are_disjoint(spec, other_spec):
+                message = f"has {other.id} already; delete that one, or give both other callers or versions"
+                yield document.problem(("spec", "model"), message)
+                break
+        others.append((document, spec))
+
+
+def _are_disjoint(one: ReleaseSpec, other: ReleaseSpec) -> bool:
+    """Say whether no request can be meant by both: no version in common, or no caller that matches both."""
+    if {one.from_version, one.to_version}.isdisjoint({other.from_version, other.to_version}):
+        return True
+    lists = ((one.match.tiers, other.match.tiers), (one.match.consumers, other.match.consumers))
+    if any(mine and theirs and set(mine).isdisjoint(theirs) for mine, theirs in lists):
+        return True
+    mine, theirs = (
+        {name.lower(): value for name, value in spec.match.headers.items()} for spec in (one, other)
+    )
+    return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
 
 
 def _pin_problems(documents: Iterable[Document]) -> Iterator[Problem]:

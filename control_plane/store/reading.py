@@ -22,6 +22,8 @@ from control_plane.registry.values import (
     StoredDocument,
     TokenRow,
 )
+from control_plane.releases.machine import Standing
+from control_plane.releases.wire import standing_of
 from control_plane.store import tables
 from control_plane.store.tables import document_versions as versions
 from ext_proc.contract.snapshot import Purge
@@ -109,6 +111,18 @@ class SqlReading:
         table = tables.purges
         rows = await self._all(select(table).order_by(table.c.position))
         return [Purge(row.at_s, row.tenant, row.model, row.version, row.key_prefix) for row in rows]
+
+    async def releases(self) -> dict[str, Standing]:
+        """Return how far each Release is, by name."""
+        table = tables.releases
+        rows = await self._all(select(table.c.name, table.c.standing).order_by(table.c.name))
+        return {row.name: standing_of(bytes(row.standing)) for row in rows}
+
+    async def evidence(self, name: str) -> bytes | None:
+        """Return what is known of the versions of a Release, as it was kept."""
+        table = tables.releases
+        rows = await self._all(select(table.c.evidence).where(table.c.name == name))
+        return bytes(rows[0].evidence) if rows and rows[0].evidence is not None else None
 
     async def setting(self, name: str) -> bytes | None:
         """Return a setting of this installation."""

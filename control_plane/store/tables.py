@@ -132,6 +132,15 @@ purges: Final = Table(
     Column("key_prefix", Text),
 )
 
+# How far each Release is. `evidence` is what is known of its versions, if anything is.
+releases: Final = Table(
+    "releases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("standing", LargeBinary, nullable=False),  # JSON
+    Column("evidence", LargeBinary),  # JSON
+)
+
 settings: Final = Table(
     "settings",
     metadata,

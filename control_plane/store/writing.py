@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control_plane.registry.ports import DocumentVersion, Epochs, SealedSecret
 from control_plane.registry.values import AuditEntry, KeyRow, Revision, RevisionState, TokenRow
+from control_plane.releases.machine import Standing
+from control_plane.releases.wire import standing_bytes, standing_of
 from control_plane.store import tables
 from control_plane.store.reading import SqlReading
 from ext_proc.contract.snapshot import Purge
@@ -121,6 +123,27 @@ class SqlWriting(SqlReading):
         rows = [{"position": position, **asdict(purge)} for position, purge in enumerate(purges)]
         if rows:
             await self._connection.execute(insert(tables.purges), rows)
+
+    async def put_release(self, name: str, standing: Standing) -> None:
+        """Keep how far a Release is; one that begins anew knows nothing of its versions."""
+        table = tables.releases
+        values: dict[str, bytes | None] = {"standing": standing_bytes(standing)}
+        found = await self._all(select(table.c.standing).where(table.c.name == name))
+        if not found:
+            await self._connection.execute(insert(table).values(name=name, **values))
+            return
+        if standing_of(bytes(found[0].standing)).begun != standing.begun:
+            values["evidence"] = None
+        await self._connection.execute(update(table).where(table.c.name == name).values(values))
+
+    async def put_evidence(self, name: str, content: bytes) -> None:
+        """Keep what is known of the versions of a Release."""
+        table = tables.releases
+        await self._connection.execute(update(table).where(table.c.name == name).values(evidence=content))
+
+    async def delete_release(self, name: str) -> None:
+        """Forget how far a Release was."""
+        await self._connection.execute(delete(tables.releases).where(tables.releases.c.name == name))
 
     async def set_setting(self, name: str, value: bytes) -> None:
         """Keep a setting of this installation."""

@@ -12,6 +12,7 @@ from ext_proc.contract.snapshot import (
     Prices,
     Purge,
     Quota,
+    Rollout,
     Timeouts,
     Version,
     Warmup,
@@ -257,3 +258,24 @@ spec: {limits: %s}
     ):
         documents = check_documents(read_text((text % written).encode(), "t.yaml"))
         assert compile_snapshot(documents, "w", 1).tiers["t"].limits == expected
+
+
+def test_a_release_reaches_its_model_with_its_share() -> None:
+    """One that has not begun, or is for other workloads, is left out."""
+    text = (
+        EVERYTHING
+        + """
+---
+kind: Release
+metadata: {name: r}
+spec:
+  {model: gpt-4o, from: stable, to: next, match: {workloads: ['shop*'], headers: {X-Team: a}}, stickyBy: [ip]}
+"""
+    )
+    shop = compile_snapshot(documents(text), "shop-1", 3, shares={"r": 5.0})
+    assert shop.models["gpt-4o"].releases == (
+        Rollout("r", "stable", "next", 0.05, "release:r", ("ip",), headers={"x-team": "a"}),
+    )
+    assert decode(encode(shop)) == shop
+    for workload, shares in (("web", {"r": 5.0}), ("shop-1", {})):
+        assert not compile_snapshot(documents(text), workload, 3, shares=shares).models["gpt-4o"].releases

@@ -161,3 +161,37 @@ def test_two_pins_of_one_question_are_refused_naming_both() -> None:
     ((document, field, message),) = problems(text + pin % ("two", "m"))
     assert (document, field) == ("Pin/two", "spec.match.lastUserMessage")
     assert message.startswith("is answered by Pin/one too")
+
+
+RELEASE = "kind: Release\nmetadata: {name: %s}\nspec: {model: m, from: stable, to: next, match: {%s}}\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "disjoint"),
+    [
+        ("", "", False),
+        ("tiers: [gold]", "", False),
+        ("tiers: [gold]", "tiers: [free]", True),
+        ("tiers: [gold, free]", "tiers: [free]", False),
+        ("consumers: [a]", "consumers: [b]", True),
+        ("headers: {x-a: b}", "headers: {X-A: c}", True),
+        ("headers: {x-a: b}", "headers: {x-b: c}", False),
+        ("userAgents: [a]", "userAgents: [b]", False),
+    ],
+)
+def test_two_releases_of_a_model_need_other_callers(one: str, other: str, disjoint: bool) -> None:
+    """Who is meant by both could get either; the later one is blamed and names the earlier."""
+    found = problems(RELEASE % ("r", one) + RELEASE % ("s", other))
+    assert [(document, field) for document, field, _ in found] == (
+        [] if disjoint else [("Release/s", "spec.model")]
+    )
+    assert disjoint or "has Release/r already" in found[0][2]
+
+
+def test_two_releases_of_a_model_may_have_other_versions() -> None:
+    """Each decides between its own two."""
+    four = ", ".join(f"{{name: {name}, backend: b}}" for name in "abcd")
+    model = f"kind: Model\nmetadata: {{name: n}}\nspec: {{versions: [{four}]}}\n---\n"
+    release = "kind: Release\nmetadata: {name: %s}\nspec: {model: n, from: %s, to: %s}\n---\n"
+    assert not problems(model + release % ("r", "a", "b") + release % ("s", "c", "d"))
+    assert problems(model + release % ("r", "a", "b") + release % ("s", "b", "d"))

@@ -38,7 +38,7 @@ def test_each_field_that_is_set_and_not_built_is_named(spec: str, named: list[st
 
 
 def test_fields_of_other_kinds_are_named_too() -> None:
-    """Quota but concurrency, warm-up; Releases as a whole."""
+    """Quota but concurrency, warm-up; shadows and notifications of Releases."""
     text = """
 kind: Backend
 metadata: {name: b}
@@ -65,7 +65,7 @@ spec: {tenant: t, limits: {tokensPerMinute: 5, costPerDay: 5}}
 ---
 kind: Release
 metadata: {name: r}
-spec: {model: m, from: v, to: w}
+spec: {model: m, from: v, to: w, shadow: 0.1, notify: ['http://h'], gates: {minRequests: 5}}
 ---
 kind: Pin
 metadata: {name: p}
@@ -74,7 +74,8 @@ spec: {model: m, match: {lastUserMessage: hi}, answer: a}
     assert fields(text) == [
         "spec.quota.requestsPerMinute",
         "spec.warmup.requests",
-        "spec",
+        "spec.shadow",
+        "spec.notify",
     ]
 
 

@@ -1,0 +1,205 @@
+"""How far each Release is: begun with its document, moved by people and by its numbers.
+
+Each move is a revision, so that replicas and sidecars get it like any other change. Every replica folds in
+what it saw of its own sidecars, in one transaction each; the store lets one writer in at a time, so none of
+them has to be the one that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from control_plane.registry.errors import NotFoundError, ReleaseConflictError
+from control_plane.registry.ledger import Change, Ledger
+from control_plane.registry.ports import Reading
+from control_plane.registry.state import renumbered
+from control_plane.registry.values import ITSELF, Actor, Head
+from control_plane.releases.analysis import Analysis, Verdict, folded, judged
+from control_plane.releases.counts import NEITHER, Both
+from control_plane.releases.gates import Gate, gates_of
+from control_plane.releases.machine import (
+    Action,
+    ActionRefusedError,
+    Phase,
+    Plan,
+    Standing,
+    acted,
+    advanced,
+    begun,
+    settled,
+    waiting_for,
+)
+from control_plane.releases.wire import analysis_bytes, analysis_of
+from control_plane.resources.kinds.release import ReleaseSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """How far a Release is, what it waits for, and what is known of its versions at this step."""
+
+    standing: Standing
+    reason: str
+    verdict: Verdict
+    counts: Both
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What one look makes of a Release."""
+
+    standing: Standing
+    analysis: Analysis
+
+
+class Releases:
+    """The Releases of this installation."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def act(self, name: str, action: Action, actor: Actor) -> Standing:
+        """Promote, pause, resume or abort.
+
+        Raises:
+            NotFoundError: there is no such Release.
+            ReleaseConflictError: it has ended, or it moved since the request came.
+        """
+        seen = _standing(self._ledger.state.head, name)
+        async with self._ledger.change() as change:
+            standing = _standing(change.state.head, name)
+            if standing.generation != seen.generation or standing.begun != seen.begun:
+                raise ReleaseConflictError(name, "moved in the meantime; look at it again")
+            plan = plan_of(_spec(change.state.head, name))
+            try:
+                moved = acted(standing, plan, action, actor.name, change.at.timestamp())
+            except ActionRefusedError as refused:
+                raise ReleaseConflictError(name, str(refused)) from None
+            analysis = analysis_of(await change.tx.evidence(name))
+            if moved.step != standing.step:
+                await change.tx.put_evidence(name, analysis_bytes(analysis.at_next_step()))
+            await _move(change, {name: moved}, actor, str(action))
+        return moved
+
+    async def judged(self, name: str) -> Judged:
+        """Return how far a Release is and what its numbers say.
+
+        Raises:
+            NotFoundError: there is no such Release.
+        """
+        head = self._ledger.state.head
+        standing, spec = _standing(head, name), _spec(head, name)
+        async with self._ledger.look() as reading:
+            analysis = analysis_of(await reading.evidence(name))
+        verdict = _verdict(standing, spec, analysis, _gates(head, spec))
+        now_s = self._ledger.now().timestamp()
+        return Judged(standing, waiting_for(standing, plan_of(spec), verdict, now_s), verdict, analysis.step)
+
+    async def look(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+        """Fold in what the versions of each Release did since the last look here, and let each move.
+
+        `obeyed`: every connected sidecar of this replica holds what is in force.
+        """
+        active = [
+            name for name, standing in self._ledger.state.head.releases.items() if _is_watched(standing)
+        ]
+        news = {name: intervals[name] for name in active if intervals.get(name)}
+        if not news and not await self._would_move(active, obeyed=obeyed):
+            return
+        async with self._ledger.change() as change:
+            moved: dict[str, Standing] = {}
+            for name, standing in change.state.head.releases.items():
+                if not _is_watched(standing):
+                    continue
+                interval = news.get(name, NEITHER)
+                looked = await _look(
+                    change.state.head, name, change.tx, change.at.timestamp(), interval, obeyed=obeyed
+                )
+                if interval or looked.standing.step != standing.step:
+                    await change.tx.put_evidence(name, analysis_bytes(looked.analysis))
+                if looked.standing is not standing:
+                    moved[name] = looked.standing
+            if moved:
+                await _move(change, moved, ITSELF, "release")
+
+    async def _would_move(self, names: Iterable[str], *, obeyed: bool) -> bool:
+        head, now_s = self._ledger.state.head, self._ledger.now().timestamp()
+        if not names:
+            return False
+        async with self._ledger.look() as reading:
+            for name in names:
+                looked = await _look(head, name, reading, now_s, NEITHER, obeyed=obeyed)
+                if looked.standing is not head.releases[name]:
+                    return True
+        return False
+
+
+async def begin_releases(change: Change, names: Iterable[str]) -> None:
+    """Let the Releases that were applied with `change` begin, and forget those that were deleted."""
+    head = change.state.head
+    standings = dict(head.releases)
+    for name in names:
+        stored = head.stored.get(("Release", name))
+        if stored is None:
+            await change.tx.delete_release(name)
+            standings.pop(name, None)
+            continue
+        standings[name] = begun(plan_of(_spec(head, name)), stored.revision, change.at.timestamp())
+        await change.tx.put_release(name, standings[name])
+    change.state = change.state.with_everywhere(releases=MappingProxyType(dict(sorted(standings.items()))))
+
+
+def plan_of(spec: ReleaseSpec) -> Plan:
+    """Return what a document asks for."""
+    max_wait_ms = spec.gates.max_wait_ms
+    return Plan(spec.steps, spec.bake_ms / 1000, None if max_wait_ms is None else max_wait_ms / 1000)
+
+
+async def _look(
+    head: Head, name: str, reading: Reading, now_s: float, interval: Both, *, obeyed: bool
+) -> _Looked:
+    standing, spec = head.releases[name], _spec(head, name)
+    gates, plan = _gates(head, spec), plan_of(spec)
+    analysis = analysis_of(await reading.evidence(name))
+    if interval:
+        analysis = folded(analysis, interval, gates, standing.share / 100)
+    moved = advanced(standing, plan, _verdict(standing, spec, analysis, gates), now_s)
+    moved = settled(moved, obeyed=obeyed and moved is standing, at_s=now_s)
+    if moved.step != standing.step:
+        analysis = analysis.at_next_step()
+    return _Looked(moved, analysis)
+
+
+async def _move(change: Change, moved: Mapping[str, Standing], actor: Actor, action: str) -> None:
+    standings = {**change.state.head.releases, **moved}
+    for name, standing in moved.items():
+        await change.tx.put_release(name, standing)
+        change.state = change.state.with_everywhere(releases=MappingProxyType(standings))
+        told = f"{standing.phase}, step {standing.step}, {standing.share:g} %: {standing.reason}"
+        number = await change.add_plain_revision(actor, action, f"Release/{name}", told)
+        change.state = renumbered(change.state, number)
+
+
+def _verdict(standing: Standing, spec: ReleaseSpec, analysis: Analysis, gates: tuple[Gate, ...]) -> Verdict:
+    return judged(analysis, gates, standing.share / 100, spec.gates.min_requests)
+
+
+def _is_watched(standing: Standing) -> bool:
+    return not standing.has_ended and standing.phase is not Phase.PAUSED
+
+
+def _gates(head: Head, spec: ReleaseSpec) -> tuple[Gate, ...]:
+    model = head.documents.models.get(spec.model)
+    return gates_of(spec.gates, model.prices if model is not None else None)
+
+
+def _standing(head: Head, name: str) -> Standing:
+    standing = head.releases.get(name)
+    if standing is None or name not in head.documents.releases:
+        raise NotFoundError(f"Release/{name}")
+    return standing
+
+
+def _spec(head: Head, name: str) -> ReleaseSpec:
+    return head.documents.releases[name]

@@ -1,0 +1,42 @@
+"""Standings and analyses as JSON, for the database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from control_plane.releases.analysis import Analysis
+from control_plane.releases.machine import Standing
+
+_STANDING: Final[TypeAdapter[Standing]] = TypeAdapter(Standing)
+_ANALYSIS: Final[TypeAdapter[Analysis]] = TypeAdapter(Analysis)
+
+
+def standing_bytes(standing: Standing) -> bytes:
+    """Return a standing as it is kept."""
+    return _STANDING.dump_json(standing)
+
+
+def standing_of(content: bytes) -> Standing:
+    """Read a standing back.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _STANDING.validate_json(content)
+
+
+def analysis_bytes(analysis: Analysis) -> bytes:
+    """Return an analysis as it is kept."""
+    return _ANALYSIS.dump_json(analysis)
+
+
+def analysis_of(content: bytes | None) -> Analysis:
+    """Read an analysis back; None is a beginning, and so is one that another build wrote differently."""
+    if content is None:
+        return Analysis()
+    try:
+        return _ANALYSIS.validate_json(content)
+    except ValueError:
+        return Analysis()

@@ -1,0 +1,143 @@
+"""Releases: begun with their document, moved by people and by numbers, over every kind of database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from control_plane.registry.errors import NotFoundError, ReleaseConflictError
+from control_plane.registry.registry import Registry
+from control_plane.releases.analysis import Outcome
+from control_plane.releases.counts import Both, Counts
+from control_plane.releases.machine import Action, Phase, Standing
+from tests.harness.registries import ACTOR, SetClock, backend, raw
+
+VERSIONS = [{"name": "old", "backend": "b"}, {"name": "new", "backend": "b", "weight": 0}]
+SPEC = {
+    "model": "m",
+    "from": "old",
+    "to": "new",
+    "steps": [5, 50],
+    "bake": "60s",
+    "gates": {"minRequests": 20},
+}
+GOOD = Both(Counts(95, duration={70: 95}), Counts(25, duration={70: 25}))
+BAD = Both(Counts(95, duration={70: 95}), Counts(25, 20, duration={70: 5}))
+
+
+@pytest.fixture
+async def registry(registry: Registry) -> Registry:
+    """A registry with the Release `r` of the Model `m`, just applied."""
+    model = raw("Model", "m", versions=VERSIONS)
+    await registry.apply([backend(), model, raw("Release", "r", **SPEC)], ACTOR)
+    return registry
+
+
+def standing(registry: Registry) -> Standing:
+    """Return how far `r` is."""
+    return registry.head.releases["r"]
+
+
+async def look(registry: Registry, both: Both | None = None, *, obeyed: bool = True) -> Standing:
+    """Take in what came, and return how far `r` is then."""
+    await registry.look_at_releases({"r": both} if both else {}, obeyed=obeyed)
+    return standing(registry)
+
+
+async def test_applied_it_is_at_its_first_step(registry: Registry) -> None:
+    """At once and everywhere; applied unchanged it goes on, changed it begins anew."""
+    first = standing(registry)
+    assert (first.phase, first.step, first.share, first.begun) == (Phase.PENDING, 1, 5, 1)
+    assert registry.in_force.releases == registry.head.releases
+    moved = await look(registry)
+    assert moved.phase is Phase.PROGRESSING
+    await registry.apply([raw("Release", "r", **SPEC)], ACTOR)
+    assert standing(registry) is moved
+    await registry.apply([raw("Release", "r", **{**SPEC, "steps": [10, 50]})], ACTOR)
+    assert (standing(registry).phase, standing(registry).share) == (Phase.PENDING, 10)
+
+
+async def test_good_numbers_lead_to_its_end(registry: Registry, clock: SetClock) -> None:
+    """Step by step, each move a revision with its audit row."""
+    assert (await look(registry, GOOD)).step == 1
+    clock.move(seconds=61)
+    assert (await look(registry)).step == 2
+    assert (await registry.release_verdict("r")).counts.new.calls == 0
+    clock.move(seconds=61)
+    assert (await look(registry)).step == 2
+    assert (await look(registry, Both(GOOD.new, GOOD.new))).phase is Phase.PROMOTING
+    assert (await look(registry, obeyed=False)).phase is Phase.PROMOTING
+    done = await look(registry)
+    assert (done.phase, done.share) == (Phase.DONE, 100)
+    row = (await registry.audit())[0]
+    assert (row.action, row.target) == ("release", "Release/r")
+    assert row.detail == "done, step 2, 100 %: every gate holds after 25 requests"
+    before = registry.head.revision
+    await look(registry, BAD)
+    assert registry.head.revision == before
+
+
+async def test_a_bad_version_goes_back(registry: Registry) -> None:
+    """The reason names the gate and the numbers are kept."""
+    back = await look(registry, BAD)
+    back = await look(registry, BAD) if back.phase is Phase.PROGRESSING else back
+    assert (back.phase, back.share) == (Phase.ROLLING_BACK, 0)
+    gone = await look(registry)
+    assert gone.phase is Phase.ROLLED_BACK
+    assert gone.reason.startswith("errorRate: 0.8 on the new version")
+    judged = await registry.release_verdict("r")
+    assert (judged.reason, judged.verdict.outcome) == (gone.reason, Outcome.FAIL)
+
+
+async def test_people_move_it_too(registry: Registry) -> None:
+    """And are told when they cannot."""
+    assert (await registry.act_on_release("r", Action.PROMOTE, ACTOR)).share == 50
+    assert (await registry.act_on_release("r", Action.PAUSE, ACTOR)).phase is Phase.PAUSED
+    assert (await look(registry, BAD)).phase is Phase.PAUSED
+    assert (await registry.act_on_release("r", Action.ABORT, ACTOR)).share == 0
+    row = (await registry.audit())[0]
+    assert (row.action, row.detail) == ("abort", "aborted, step 2, 0 %: aborted by tester")
+    with pytest.raises(ReleaseConflictError, match="Release/r is aborted"):
+        await registry.act_on_release("r", Action.PROMOTE, ACTOR)
+    with pytest.raises(NotFoundError):
+        await registry.act_on_release("x", Action.PROMOTE, ACTOR)
+
+
+async def test_of_two_at_once_one_wins(registry: Registry) -> None:
+    """Two people who promote the same step promote it once."""
+    acts = [registry.act_on_release("r", Action.PROMOTE, ACTOR) for _ in range(2)]
+    found = await asyncio.gather(*acts, return_exceptions=True)
+    assert sorted(type(one).__name__ for one in found) == ["ReleaseConflictError", "Standing"]
+    assert standing(registry).step == 2
+
+
+async def test_deleted_it_is_forgotten(registry: Registry) -> None:
+    """Made again it begins anew, with nothing known."""
+    await look(registry, GOOD)
+    await registry.delete("Release", "r", ACTOR)
+    assert not registry.head.releases
+    with pytest.raises(NotFoundError):
+        await registry.release_verdict("r")
+    await registry.apply([raw("Release", "r", **SPEC)], ACTOR)
+    assert (await registry.release_verdict("r")).counts.new.calls == 0
+
+
+async def test_a_restart_loses_nothing(registry: Registry, replica: Callable[[], Registry]) -> None:
+    """Another replica, or the next process, goes on with the same standing and the same numbers."""
+    await look(registry, GOOD)
+    other = replica()
+    await other.open()
+    assert other.head.releases == registry.head.releases
+    await other.look_at_releases({"r": GOOD}, obeyed=True)
+    assert (await registry.release_verdict("r")).counts == GOOD + GOOD
+
+
+async def test_without_news_nothing_is_written(registry: Registry) -> None:
+    """A Release that waits costs no revision and no write."""
+    await look(registry)
+    revision, epochs = registry.head.revision, registry.head
+    for _ in range(3):
+        await look(registry)
+    assert (registry.head.revision, registry.head) == (revision, epochs)
