@@ -164,6 +164,8 @@ class Exchange:
     # session
     session_key: bytes | None = None
     conversation: Conversation | None = None
+    # clamp
+    clamped: str = ""  # the parameters that it changed
     # cache
     cache_status: CacheStatus = CacheStatus.BYPASS
     cache_key: bytes | None = None
@@ -274,6 +276,8 @@ def describe(exchange: Exchange) -> Metadata:
         pairs += ((telemetry.RELEASE, exchange.release), (telemetry.ASSIGNED, exchange.assigned))
     if exchange.release:
         pairs.append((telemetry.RELEASE, exchange.release))
+    if exchange.clamped:
+        pairs.append((telemetry.CLAMPED, exchange.clamped))
     if exchange.backend is not None:
         pairs.append((telemetry.BACKEND, exchange.backend.name))
     if exchange.tier:

@@ -16,6 +16,7 @@ SHOWN_MODEL: Final = "shown_model"  # what x-outrigger-model says: MODEL, or the
 VERSION: Final = "version"
 RELEASE: Final = "release"  # the Release that chose the version; absent without one
 ASSIGNED: Final = "assigned"  # with a Release: the version that it chose, whoever answered in the end
+CLAMPED: Final = "clamped"  # the request's parameters that a Policy changed; absent when it changed none
 BACKEND: Final = "backend"  # where it was sent first
 OPERATION: Final = "operation"  # chat | text_completion | embeddings (OTel gen_ai.operation.name)
 CACHE: Final = "cache"  # hit | miss | bypass | coalesced

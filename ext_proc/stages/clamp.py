@@ -6,8 +6,11 @@ which do not know it keep working.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from ext_proc.contract import headers
 from ext_proc.contract.policies import DEFAULTS, Bound
 from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorCode
@@ -20,7 +23,7 @@ _MAX_TOKENS = ("max_tokens", "max_completion_tokens")
 
 
 class Clamp(PassingStage):
-    """Brings the request's parameters within the Policy's bounds; marks the exchange changed if it did."""
+    """Brings the request's parameters within the Policy's bounds, and fills in `clamped` and `changed`."""
 
     name = "clamp"
     reasons = frozenset((Reason.BAD_REQUEST, Reason.CLAMPED))
@@ -52,18 +55,25 @@ class Clamp(PassingStage):
             (("n",), policy.n),
         ):
             bounded = bound.max is not None or bound.default is not None
-            if bounded and _bring_within(document, names, bound):
+            if bounded and (changed := _bring_within(document, names, bound)):
                 exchange.changed = True
+                exchange.clamped = ",".join((exchange.clamped, *changed)).lstrip(",")
                 self._decisions.decided(self.name, Reason.CLAMPED)
         return None
 
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Name the parameters on answers of our own, too; on a provider's, Envoy does."""
+        if not exchange.clamped:
+            return answer
+        return replace(answer, headers=(*answer.headers, (headers.CLAMPED, exchange.clamped)))
 
-def _bring_within(document: dict[str, Any], names: tuple[str, ...], bound: Bound) -> bool:
-    """Return whether `document` was changed."""
+
+def _bring_within(document: dict[str, Any], names: tuple[str, ...], bound: Bound) -> Sequence[str]:
+    """Return the parameters of `document` that were changed."""
     values = {name: value for name in names if (value := read_number(document, name)) is not None}
     if not values and bound.default is not None:
         document[names[0]] = _like_whole(bound.default)
-        return True
+        return names[:1]
     # A negative number is no small one: some servers read -1 tokens as "without end".
     over = [
         name
@@ -72,7 +82,7 @@ def _bring_within(document: dict[str, Any], names: tuple[str, ...], bound: Bound
     ]
     for name in over:
         document[name] = _like_whole(bound.max or 0)
-    return bool(over)
+    return over
 
 
 def _like_whole(value: float) -> int | float:

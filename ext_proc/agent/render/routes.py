@@ -115,6 +115,7 @@ def _stamps() -> list[Json]:
             (headers.MODEL, telemetry.SHOWN_MODEL),
             (headers.VERSION, telemetry.VERSION),
             (headers.CACHE, telemetry.CACHE),
+            (headers.CLAMPED, telemetry.CLAMPED),
         )
     ]
 

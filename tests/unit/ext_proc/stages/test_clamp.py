@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext_proc.contract.policies import Bound, ParameterPolicy, Policy
+from ext_proc.exchange import Answer, Reason, describe
 from ext_proc.openai.requests import BadRequest
 from ext_proc.stages.clamp import Clamp
 from tests.unit.ext_proc.exchanges import HELLO, Counted, exchange
@@ -59,6 +60,30 @@ async def test_what_could_slip_past_a_bound_is_refused(given: dict[str, Any], pa
     with pytest.raises(BadRequest) as refused:
         await Clamp(Counted()).on_request(opened)
     assert (refused.value.status, refused.value.param) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("given", "clamped"),
+    [
+        pytest.param({"temperature": 0.2, "top_p": 0.1, "max_tokens": 5}, "", id="none"),
+        pytest.param(
+            {"temperature": 2, "top_p": 0.1, "max_completion_tokens": 9999},
+            "temperature,max_completion_tokens",
+            id="by the caller's names",
+        ),
+        pytest.param({"temperature": 0}, "top_p,max_tokens", id="defaults, too"),
+    ],
+)
+async def test_the_caller_is_told_what_was_changed(given: dict[str, Any], clamped: str) -> None:
+    """In a header, by the access log's metadata or on an answer of our own."""
+    opened = exchange(document={**HELLO, **given})
+    opened.policy = POLICY
+    stage = Clamp(Counted())
+    await stage.on_request(opened)
+    assert opened.clamped == clamped
+    assert dict(describe(opened)).get("clamped", "") == clamped
+    answer = stage.on_answer(opened, Answer(200, b"", Reason.SERVED_FROM_CACHE))
+    assert answer.headers == ((("x-outrigger-clamped", clamped),) if clamped else ())
 
 
 async def test_without_bounds_nothing_is_touched() -> None:
