@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import time
@@ -271,7 +272,8 @@ async def test_a_failed_turn_leaves_nothing(talker: Talker, rude: RudeProvider, 
     """The next question follows the last that was answered."""
     await talker.good(user("1"))
     rude.script(talker.script, failure, reply(200, completion("fine")))
-    await talker.ask(user("lost"), stream=b"event-stream" in failure[0])
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        await talker.ask(user("lost"), stream=b"event-stream" in failure[0])
     assert await talker.good(user("2")) == [user("1"), said("to 1"), user("2")]
 
 
