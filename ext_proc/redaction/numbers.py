@@ -49,7 +49,8 @@ _NETWORKS: Final = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
     r"|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"  # Mastercard
     r"|3[47]\d{13}|3(?:0[0-59]|[689]\d)\d{11,16}|35\d{14,17}"  # American Express, Diners, JCB
-    r"|6\d{12,18}|(?:50|5[6-8])\d{11,17}"  # UnionPay, Discover, Maestro, RuPay
+    # UnionPay, Discover, Maestro, RuPay. Shorter ones are article numbers far more often (GTIN-13: 69…).
+    r"|6\d{15,18}|(?:50|5[6-8])\d{14,17}"
     r"|8[12]\d{14,17}|220[0-4]\d{12,15}|9(?:558|792|555|111)\d{12,15}"  # UnionPay, Mir, Troy, older Chinese
 )
 

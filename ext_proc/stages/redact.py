@@ -7,8 +7,9 @@ it with the values of their own. So the stages before this one see answers as th
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from ext_proc.answer_forms import STREAM_TYPE
 from ext_proc.contract.entities import Entity
@@ -18,6 +19,9 @@ from ext_proc.pipeline import PassingStage
 from ext_proc.redaction.answers import restore_body
 from ext_proc.redaction.requests import mask_request
 from ext_proc.redaction.streams import StreamRestorer
+
+LARGE_BYTES: Final = 256 * 1024
+"""A larger prompt is read in a thread of its own, so that others go on meanwhile."""
 
 
 class Audit(Protocol):
@@ -42,7 +46,10 @@ class Redact(PassingStage):
         policy = exchange.policy.redaction
         if not policy.prompts:
             return None
-        masks = mask_request(exchange.parsed, policy.entities)
+        if len(exchange.body) > LARGE_BYTES:
+            masks = await asyncio.to_thread(mask_request, exchange.parsed, policy.entities)
+        else:
+            masks = mask_request(exchange.parsed, policy.entities)
         if masks is None:
             return None
         exchange.changed = True

@@ -37,6 +37,7 @@ def test_numbers_far_apart_are_found_at_their_places(gap: int) -> None:
         pytest.param("090-2345-6789", id="a Japanese mobile number has no area code of ours"),
         pytest.param("00000000-4111-1111-1111-111111111111", id="UUID"),
         pytest.param(f"{'a' * 100}{CARD}{'b' * 100}", id="a long hexadecimal string"),
+        pytest.param("6901234567009", id="an article number whose Luhn digit happens to be right"),
         pytest.param("1 2 3 4 5 6 7 8 9 10 11 12 13", id="a list"),
         pytest.param("2024-11-30 12:00:00.123456", id="a time"),
     ],

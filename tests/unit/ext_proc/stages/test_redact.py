@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -15,7 +16,7 @@ from ext_proc.openai.chunks import replay
 from ext_proc.openai.completions import completion_body
 from ext_proc.openai.paths import Operation
 from ext_proc.question import question_key
-from ext_proc.stages.redact import Redact
+from ext_proc.stages.redact import LARGE_BYTES, Redact
 from tests.unit.ext_proc.exchanges import HELLO, Counted, exchange
 
 PHONE = "13800138000"
@@ -42,6 +43,17 @@ async def test_a_prompt_is_masked_and_its_items_are_counted() -> None:
     assert opened.changed
     assert opened.wants_head and opened.wants_body
     assert sorted(counted.pairs) == [("masked", "email"), ("masked", "phone"), ("masked", "phone")]
+
+
+async def test_a_large_prompt_is_masked_while_others_go_on() -> None:
+    """Reading it takes so long that the loop must not wait for it."""
+    opened, turns = asked(f"{'word ' * (LARGE_BYTES // 5)} {PHONE}"), 0
+    masking = asyncio.create_task(Redact(Counted()).on_request(opened))
+    while not masking.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert opened.parsed.document["messages"][0]["content"].endswith("word  [PHONE_1]")
+    assert turns > 2
 
 
 @pytest.mark.parametrize(
