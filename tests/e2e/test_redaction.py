@@ -44,6 +44,14 @@ kind: Model
 metadata: {{name: masked}}
 spec: {{versions: [{{name: v1, backend: rude, upstreamModel: upstream-masked}}]}}
 ---
+kind: Backend
+metadata: {{name: failing}}
+spec: {{url: "http://127.0.0.1:{rude}/failing"}}
+---
+kind: Model
+metadata: {{name: falling}}
+spec: {{versions: [{{name: v1, backend: failing, upstreamModel: upstream-falling}}], fallbacks: [masked]}}
+---
 kind: Model
 metadata: {{name: shared}}
 spec: {{versions: [{{name: v1, backend: rude}}]}}
@@ -326,11 +334,34 @@ async def test_a_second_try_carries_the_same_masked_body(
         assert PHONE not in raw([seen])
 
 
-async def test_sessions_keep_what_the_caller_said(masking: Mesh, rude: RudeProvider, script: str) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_another_model_stands_in_with_the_same_masks(
+    masking: Mesh, rude: RudeProvider, script: str, stream: bool
+) -> None:
+    """Each attempt has its own model and key, none has a value, and the answer has all of them."""
+
+    def answer(seen: Seen) -> list[Piece]:
+        return [reply(503, {"error": {"message": "down"}})] if "/failing/" in seen.target else echo(seen)
+
+    headers = rude.script(script, answer)
+    text = f"call {PHONE} {MAIL}"
+    got = await post(masking.proxy_port, asking(text, model="falling", stream=stream), headers)
+    assert (got.status, text_of(got)) == (200, text)
+    *failed, last = rude.seen(script)
+    assert {seen.json()["model"] for seen in failed} == {"upstream-falling"}
+    assert (last.json()["model"], last.get("authorization")) == ("upstream-masked", f"Bearer {KEY}")
+    assert {seen.json()["messages"][0]["content"] for seen in (*failed, last)} == {"call [PHONE_1] [EMAIL_1]"}
+    assert not [item for item in (PHONE, MAIL) if item in raw([*failed, last])]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_sessions_keep_what_the_caller_said(
+    masking: Mesh, rude: RudeProvider, script: str, stream: bool
+) -> None:
     """And all of it is masked anew each time it goes up."""
     headers = {**rude.script(script, echo), "x-outrigger-session": script}
     for text in (f"I am {PHONE}", f"not {OTHER}"):
-        answer = await post(masking.proxy_port, asking(text), headers)
+        answer = await post(masking.proxy_port, asking(text, stream=stream), headers)
         assert text_of(answer) == text
     _, second = rude.seen(script)
     contents = [message["content"] for message in second.json()["messages"]]
