@@ -83,16 +83,16 @@ def control_plane(
     Files are applied at the start; what the API made besides is kept. The first start without an admin
     token prints one, once. SIGINT or SIGTERM ends it.
     """
+    if (push_cert is None) is not (push_key is None):
+        raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
+    if push_client_ca is not None and push_cert is None:
+        raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
     from control_plane.push.server import PushAddressError  # noqa: PLC0415 - keeps --help quick
     from control_plane.registry.errors import RegistryError  # noqa: PLC0415
     from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
     from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
     from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
-    if (push_cert is None) is not (push_key is None):
-        raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
-    if push_client_ca is not None and push_cert is None:
-        raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
     settings = ControlPlaneSettings(
         api_host=bind,
         api_port=api_port,

@@ -19,6 +19,7 @@ from control_plane.cli.launcher.preflight import free_port
 from control_plane.settings import ADMIN_TOKEN_LINE
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import decode
+from tests.harness.preloaded import Preloaded, preloaded
 
 HOST = "127.0.0.1"
 POLICY = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', warmup: {requests: 5}}\n"
@@ -39,6 +40,13 @@ def control_plane(
             yield process
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Preloaded]:
+    """The command with all that a control plane needs."""
+    with preloaded("control_plane.wiring") as started:
+        yield started
 
 
 def ended(process: subprocess.Popen[bytes]) -> str:
@@ -105,15 +113,15 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
     ],
 )
 def test_what_keeps_it_from_starting_is_one_sentence(
-    options: Sequence[str], sentence: str, tmp_path: Path
+    options: Sequence[str], sentence: str, tmp_path: Path, loaded: Preloaded
 ) -> None:
     """Status 1, what to do, no traceback."""
     with socket.create_server((HOST, 0)) as server:
         busy = server.getsockname()[1]
         given = ["--api-port", str(free_port(HOST)), "--push-address", f"unix:{tmp_path / 'push.sock'}"]
         given += [option.format(busy=busy, free=free_port(HOST)) for option in options]
-        with control_plane(tmp_path / "log", *given) as process:
-            assert process.wait(20) == 1
+        environment = {"OUTRIGGER_DATA_DIR": str(tmp_path / "data")}
+        assert loaded.run(["control-plane", *given], tmp_path / "log", environment) == 1
     lines = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("outrigger:")]
     assert len(lines) == 1
     assert sentence.format(busy=busy) in lines[0]
