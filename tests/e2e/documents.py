@@ -15,6 +15,14 @@ metadata: {{name: flaky}}
 spec: {{url: "http://127.0.0.1:{rude}/v1", timeouts: {{connect: 1s, request: 4s}}}}
 ---
 kind: Backend
+metadata: {{name: resting}}
+spec: {{url: "http://127.0.0.1:{rude}/v1"}}
+---
+kind: Backend
+metadata: {{name: tired}}
+spec: {{url: "http://127.0.0.1:{rude}/v1"}}
+---
+kind: Backend
 metadata: {{name: impatient}}
 spec: {{url: "http://127.0.0.1:{rude}/v1", timeouts: {{request: 1s, streamIdle: 1s}}}}
 ---
@@ -99,7 +107,11 @@ spec: {{versions: [{{name: v1, backend: flaky}}]}}
 ---
 kind: Model
 metadata: {{name: twice}}
-spec: {{versions: [{{name: v1, backend: flaky}}]}}
+spec: {{versions: [{{name: v1, backend: tired}}]}}
+---
+kind: Model
+metadata: {{name: resting}}
+spec: {{versions: [{{name: v1, backend: resting}}]}}
 ---
 kind: Model
 metadata: {{name: impatient}}

@@ -200,7 +200,8 @@ async def test_a_hint_above_the_hold_is_the_answer(mesh: Mesh, rude: RudeProvide
     """Six minutes are not waited for: the 429 goes out at once, and says when to come again."""
     hints = [("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "6m0s")]
     began = time.monotonic()
-    answer = await post(mesh.proxy_port, CHAT, rude.script(script, failed(429, None, *hints), FINE))
+    headers = rude.script(script, failed(429, None, *hints), FINE)
+    answer = await post(mesh.proxy_port, {**CHAT, "model": "resting"}, headers)
     assert time.monotonic() - began < 1
     assert (answer.status, answer.json()) == (429, ERROR)
     assert 355 <= int(answer.get("retry-after") or 0) <= 360
