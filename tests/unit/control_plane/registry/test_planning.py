@@ -123,11 +123,9 @@ def test_names_given_twice_are_refused() -> None:
 
 def test_warnings_are_about_the_documents_of_the_change() -> None:
     """Unchanged ones too; not about others."""
-    head = head_of(backend("a", warmup={"requests": 1}), backend("b", quota={"tokensPerMinute": 1}))
-    plan = plan_change(head, parse_all([backend("b", quota={"tokensPerMinute": 1})]))
-    assert [(item.document, item.field) for item in plan.warnings] == [
-        ("Backend/b", "spec.quota.tokensPerMinute")
-    ]
+    head = head_of(backend("a", warmup={"requests": 1}), backend("b", warmup={"requests": 2}))
+    plan = plan_change(head, parse_all([backend("b", warmup={"requests": 2})]))
+    assert [(item.document, item.field) for item in plan.warnings] == [("Backend/b", "spec.warmup.requests")]
 
 
 def test_one_document_among_five_thousand_is_planned_quickly() -> None:
