@@ -27,6 +27,7 @@ from control_plane.api.ports import Caches, Fleet, Registry, Surroundings
 from control_plane.api.probes import add_probe_routes
 from control_plane.api.problems import add_problem_handlers
 from control_plane.api.reference import add_reference_routes
+from control_plane.api.releases import add_release_routes, status_json
 from control_plane.api.revisions import add_revision_routes
 from control_plane.api.secrets import add_secret_routes
 from control_plane.api.tokens import add_token_routes
@@ -85,7 +86,10 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_probe_routes(app, parts.registry, parts.fleet, metrics, min_ready_sidecars)
     add_apply_route(app, parts.registry, bodies)
     add_key_routes(app, parts.registry, bodies)
-    add_document_routes(app, parts.registry, bodies)
+    add_document_routes(
+        app, parts.registry, bodies, {"Release": lambda name: status_json(parts.registry, name)}
+    )
+    add_release_routes(app, parts.registry)
     add_revision_routes(app, parts.registry)
     add_mesh_routes(app, parts.registry, parts.fleet)
     add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)

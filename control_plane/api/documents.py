@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Final
 from urllib.parse import quote
 
@@ -48,6 +50,10 @@ Limit = Annotated[int | None, Query(ge=1, le=MAX_PAGE, description="How many to 
 After = Annotated[str | None, Query(description="The `next` of the page before.", max_length=1_000)]
 
 
+StatusOf = Callable[[str], Awaitable[bytes]]
+"""Returns how the document of that name is getting on, as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentRoutes:
     """The four operations on one kind."""
@@ -55,6 +61,7 @@ class DocumentRoutes:
     book: DocumentBook
     bodies: Bodies
     kind: str
+    status: StatusOf | None = None
 
     async def show_all(self, request: Request, limit: Limit = None, after: After = None) -> Response:
         """Answer the documents of this kind, by name."""
@@ -77,6 +84,9 @@ class DocumentRoutes:
         stored = self._find(name)
         if stored is None:
             raise NotFoundError(f"{self.kind}/{name}")
+        if self.status is not None:
+            # Its tag is the document's alone: what comes with it is always news.
+            return document_response(stored, await self.status(name))
         if not_modified(request.headers.get("if-none-match"), stored.etag):
             return Response(status_code=304, headers={"etag": stored.etag})
         return Response(stored.content, 200, {"etag": stored.etag}, JSON)
@@ -116,6 +126,12 @@ class DocumentRoutes:
         return self.book.head.stored.get((self.kind, name))
 
 
+def document_response(stored: StoredDocument, status: bytes) -> Response:
+    """Return a document with its `status`, which is JSON."""
+    content = stored.content.rstrip()[:-1] + b',"status":' + status + b"}"
+    return Response(content, 200, {"etag": stored.etag}, JSON)
+
+
 def _conditions(request: Request) -> WriteConditions:
     found = write_conditions(_joined(request, "if-match"), _joined(request, "if-none-match"))
     if isinstance(found, str):
@@ -134,10 +150,12 @@ def _warnings(warnings: tuple[Problem, ...]) -> str:
     return text.encode("ascii", "replace").decode()[:_MAX_WARNINGS]
 
 
-def add_document_routes(app: FastAPI, book: DocumentBook, bodies: Bodies) -> None:
-    """Serve the documents of every kind."""
+def add_document_routes(
+    app: FastAPI, book: DocumentBook, bodies: Bodies, statuses: Mapping[str, StatusOf] = MappingProxyType({})
+) -> None:
+    """Serve the documents of every kind; those of the kinds in `statuses` are read with their `status`."""
     for plural, kind in KIND_OF.items():
-        _add_kind(app, plural, kind, DocumentRoutes(book, bodies, kind))
+        _add_kind(app, plural, kind, DocumentRoutes(book, bodies, kind, statuses.get(kind)))
 
 
 def _add_kind(app: FastAPI, plural: str, kind: str, routes: DocumentRoutes) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from control_plane.registry.releases import Judged
 from control_plane.registry.values import (
     Actor,
     Applied,
@@ -22,6 +23,7 @@ from control_plane.registry.values import (
     StoreStatus,
     TokenRow,
 )
+from control_plane.releases.machine import Action, Standing
 from control_plane.resources.loading import RawDocument
 from ext_proc.contract.cache import CacheEntry, CacheQuestion, CacheStatistics
 
@@ -142,7 +144,21 @@ class PurgeBook(Protocol):
         """Write one audit row."""
 
 
-class Registry(DocumentBook, SecretBook, PurgeBook, Protocol):
+class ReleaseBook(Protocol):
+    """The Releases on their way. What changes something raises the registry's errors."""
+
+    @property
+    def head(self) -> Head:
+        """The newest revision."""
+
+    async def act_on_release(self, name: str, action: Action, actor: Actor) -> Standing:
+        """Promote, pause, resume or abort one."""
+
+    async def release_verdict(self, name: str) -> Judged:
+        """Return how far one is and what its numbers say."""
+
+
+class Registry(DocumentBook, SecretBook, PurgeBook, ReleaseBook, Protocol):
     """All of it, as the wiring hands it over."""
 
 
