@@ -133,6 +133,15 @@ class ResponseHead:
     headers: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """When a call went to which Backend (the processor's own seconds); `first`: the first after a pause."""
+
+    backend: Backend
+    at: float
+    first: bool
+
+
 @dataclass(slots=True)
 class Exchange:
     """One HTTP request through the sidecar. It holds the one snapshot that it began with.
@@ -180,6 +189,8 @@ class Exchange:
     metered: Metered | None = None
     # hold
     draft: Draft | None = None  # what it has drawn from its Backend's quota
+    # warm
+    sent: Sent | None = None  # when it went to a Backend that is kept warm
     # batch
     batch_queue: Hashable | None = None  # the key of the queue that it went past at once
     # where it was sent, once it was; whether a stand-in answered

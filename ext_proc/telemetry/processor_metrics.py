@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, values
 from ext_proc.contract.entities import ENTITIES, Entity
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.telemetry.metric_files import TornFileError, check
+from ext_proc.warmup import Outcome
 
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -61,6 +62,19 @@ class ProcessorMetrics:
             ["stage", "reason"],
             registry=registry,
         )
+        self._warmed = Counter(
+            "outrigger_warmup_requests",
+            "Calls of the processor's own that were to wake a provider, by what became of them.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in Outcome:
+            self._warmed.labels(outcome.value)
+        self._cold_starts = Counter(
+            "outrigger_cold_starts",
+            "First calls after a pause that were far slower than usual, to Backends with a warmup.",
+            registry=registry,
+        )
         self._increments: dict[tuple[str, str], Callable[[], Any]] = {}
         self._remaining = Gauge(
             "outrigger_provider_remaining",
@@ -97,6 +111,14 @@ class ProcessorMetrics:
     def masked(self, entity: Entity, items: int) -> None:
         """Count what was masked in one prompt."""
         self._masked[entity](items)
+
+    def warmed(self, outcome: Outcome) -> None:
+        """Count a call that was to wake a provider."""
+        self._warmed.labels(outcome.value).inc()
+
+    def started_cold(self) -> None:
+        """Count a call of somebody that found its provider cold."""
+        self._cold_starts.inc()
 
     def observe(self, backend: str, hint: RateLimitHint) -> None:
         """Note what `backend` (a configured name) said is left."""

@@ -21,6 +21,7 @@ from ext_proc.stages.session import Sessions
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.tally import CacheTally, LeaseTally
 from ext_proc.tiers import DATABASE, MEMORY, REDIS, SharedStore, Tiers
+from ext_proc.warmup import OwnTurns, Turns
 from ext_proc.wiring.sessions import clocks, open_sessions
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Stores:
     elsewhere: SharedFlights | None
     leases: LeaseTally
     sessions: Sessions
+    turns: Turns
     book: RedisBook | None = None
     redis: RedisStore | None = None
     purged_until_s: float = 0.0
@@ -168,12 +170,14 @@ async def open_stores(
     elsewhere = redis = client = None
     leases = LeaseTally()
     book = None
+    turns: Turns = OwnTurns()
     if settings.redis is not None:
         # A megabyte of modules.
         from ext_proc.stores.leases import RedisLeases  # noqa: PLC0415
         from ext_proc.stores.redis import RedisStore, connect  # noqa: PLC0415
         from ext_proc.stores.shared_flights import SharedFlights  # noqa: PLC0415
         from ext_proc.stores.shared_limits import RedisBook  # noqa: PLC0415
+        from ext_proc.stores.warm_turns import RedisTurns  # noqa: PLC0415
 
         try:
             client = connect(settings.redis)
@@ -185,6 +189,8 @@ async def open_stores(
         shared[REDIS] = redis
         elsewhere = SharedFlights(RedisLeases(client, clocks, log, tally=leases))
         owned.push_async_callback(elsewhere.close)
+        turns = RedisTurns(client, clocks, log)
+        owned.push_async_callback(turns.close)
         book = RedisBook(client, clocks, log, secrets.token_hex(8))
         owned.push_async_callback(book.close)
         # The first request need not wait for a connection.
@@ -199,7 +205,7 @@ async def open_stores(
     default = [MEMORY, *(name for name in shared if name != DATABASE or settings.database is not None)]
     sessions = open_sessions(client, settings.database, log, owned)
     tiers = Tiers(memory, shared, clocks, default)
-    return Stores(memory, tiers, database, elsewhere, leases, sessions, book, redis)
+    return Stores(memory, tiers, database, elsewhere, leases, sessions, turns, book, redis)
 
 
 def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:

@@ -34,6 +34,7 @@ from ext_proc.transport.origin import OriginServer
 from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
+from ext_proc.warmup import WarmUp
 from ext_proc.wiring.caching import Caching, open_stores
 from ext_proc.wiring.stages import Sharing, pipeline
 
@@ -92,6 +93,8 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         purges=caching.purges,
     )
     owned.push_async_callback(similar.close)
+    warmup = WarmUp(lambda: holder.current, caller, stores.turns, clock, log)
+    owned.push_async_callback(warmup.close)
     sharing = Sharing(
         Flights(),
         caller,
@@ -101,6 +104,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         similar,
         stores.book,
         stores.sessions,
+        warmup=warmup,
     )
     owned.push_async_callback(sharing.flights.close)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)
@@ -142,6 +146,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         await asyncio.wait((following, stopped, readied), return_when=asyncio.FIRST_COMPLETED)
         if readied.done():
             server.serve()
+            warmup.begin()
             await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
         if following.done():
             following.result()  # it ends only by failing

@@ -45,8 +45,10 @@ from ext_proc.stages.redact import Audit, Redact
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
 from ext_proc.stages.session import Session, Sessions
+from ext_proc.stages.warm import Warm
 from ext_proc.stores.memory_sessions import MemorySessions
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics
+from ext_proc.warmup import WarmUp
 from ext_proc.wiring.caching import Caching
 from ext_proc.wiring.sessions import clocks
 
@@ -71,6 +73,7 @@ class Sharing:
         default_factory=lambda: Watch(Cooling(random.random), Spread(), Nobody(), time.monotonic, time.time)
     )
     quotas: Quotas | None = None
+    warmup: WarmUp | None = None
 
 
 def stages(
@@ -99,6 +102,12 @@ def stages(
     async def refreshed_by(exchange: Exchange) -> Answer | Forward | None:
         refused = await limit.admit_anew(exchange) or await hold.on_request(exchange)
         return refused or await route.on_request(exchange)
+
+    async def warmed_by(exchange: Exchange) -> Answer | Forward | None:
+        return await hold.on_request(exchange) or await route.on_request(exchange)
+
+    if sharing.warmup is not None:
+        sharing.warmup.go_by(warmed_by, hold.on_end)
 
     def refreshed(exchange: Exchange) -> None:
         limit.on_end(exchange)
@@ -140,6 +149,7 @@ def stages(
         limit,
         hold,
         Learn(quota, sharing.watch, time.time),
+        *((Warm(sharing.warmup, clock),) if sharing.warmup is not None else ()),
         batch,
         route,
     )
@@ -164,6 +174,8 @@ def pipeline(
 ) -> Pipeline:
     """Return the pipeline over the snapshots of `holder`, counting into this process's metric files."""
     metrics = ProcessorMetrics(registry)
+    if sharing.warmup is not None:
+        sharing.warmup.counted_by(metrics)
     steps = stages(caching, metrics, metrics, int(time.time()), sharing, audit=metrics)
     metrics.announce(announced(steps))
     return Pipeline(steps, holder, metrics, Pacing(sharing.flights, sharing.origin))
