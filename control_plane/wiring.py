@@ -39,6 +39,7 @@ from control_plane.push.questions import Questions
 from control_plane.push.server import PushServer
 from control_plane.registry.registry import Registry
 from control_plane.registry.values import Head
+from control_plane.releases.runner import Runner
 from control_plane.resources.compile import compile_snapshot
 from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import VARIABLE, key_source
@@ -176,8 +177,14 @@ async def _listen_and_serve(
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
+        runner = Runner(registry, fleet, lambda: _compared(registry.head), log)
+        looking = asyncio.create_task(runner.run(), name="releases")
         log.info("serving", api=f"{settings.api_host}:{settings.api_port}", push=settings.push_address)
-        await asyncio.gather(*serving)
+        try:
+            await asyncio.gather(*serving)
+        finally:
+            looking.cancel()
+            await asyncio.wait([looking])
     await push.stop()
 
 
@@ -212,6 +219,10 @@ def _policy(head: Head) -> Policy:
         return tuple(rank(patterns, workload) for patterns in named)
 
     return Policy(head.revision, compile_for, head.secrets, alike)
+
+
+def _compared(head: Head) -> dict[str, tuple[str, str]]:
+    return {name: (spec.from_version, spec.to_version) for name, spec in head.documents.releases.items()}
 
 
 def _now() -> datetime:

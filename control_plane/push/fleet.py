@@ -18,7 +18,7 @@ from control_plane.push.parcels import Parcel, Parcels
 from control_plane.push.policy import Policy
 from control_plane.push.rollout import Candidate, Phase, Rollout, choose_wave
 from control_plane.push.sidecars import Identity, Refusal, Sidecar, Told
-from control_plane.push.views import SidecarView
+from control_plane.push.views import Released, SidecarView
 
 # A burst of changes is pushed as its first, and then as the newest at most so often.
 PAUSE_S: Final = 0.05
@@ -252,6 +252,17 @@ class Fleet:
     def told(self, sidecar: Sidecar, told: Told) -> None:
         """Take in what `sidecar` reports beside its answers."""
         sidecar.told = told
+
+    def released(self) -> list[Released]:
+        """Return what each sidecar counted of Releases."""
+        return [
+            Released(name, sidecar.told.epoch, sidecar.told.releases)
+            for name, sidecar in self._sidecars.items()
+        ]
+
+    def obeyed(self) -> bool:
+        """Return whether every connected sidecar holds the newest policy that is not halted."""
+        return all(view.in_force for view in self.sidecars() if view.connected)
 
     def sidecars(self) -> list[SidecarView]:
         """Return every sidecar that is connected or not long gone."""

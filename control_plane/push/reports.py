@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from control_plane.push.sidecars import Identity
-from control_plane.push.views import EnvoyState, VersionStatistics
+from control_plane.push.views import EnvoyState, ReleaseCounts, VersionStatistics
+from control_plane.releases.counts import Counts
 from ext_proc.contract import push_pb2
 
 MAX_NAME: Final = 253
@@ -56,6 +58,30 @@ def envoy_of(envoy: push_pb2.Envoy) -> tuple[EnvoyState, str]:
     return _ENVOY.get(envoy.state, EnvoyState.UNKNOWN), envoy.version[:MAX_NAME]
 
 
+def releases_of(statistics: push_pb2.Statistics) -> tuple[ReleaseCounts, ...]:
+    """Return how the versions do between which Releases chose; everything that is no answer is an error."""
+    return tuple(
+        ReleaseCounts(
+            item.release[:MAX_NAME],
+            item.version[:MAX_NAME],
+            Counts(
+                calls=item.calls,
+                errors=item.errors + item.throttled + item.refused,
+                input_tokens=item.input_tokens,
+                output_tokens=item.output_tokens,
+                duration=_buckets(item.duration),
+                first_byte=_buckets(item.first_byte),
+                output=_buckets(item.output),
+            ),
+        )
+        for item in statistics.releases[:MAX_VERSIONS]
+    )
+
+
+def _buckets(counted: Mapping[int, int]) -> dict[int, int]:
+    return dict(sorted(counted.items())[:MAX_BUCKETS])
+
+
 def statistics_of(statistics: push_pb2.Statistics) -> tuple[VersionStatistics, ...]:
     """Return how each version does; what is beyond all reason in number is left out."""
     return tuple(
@@ -69,8 +95,8 @@ def statistics_of(statistics: push_pb2.Statistics) -> tuple[VersionStatistics, .
             abandoned=item.abandoned,
             input_tokens=item.input_tokens,
             output_tokens=item.output_tokens,
-            duration=dict(sorted(item.duration.items())[:MAX_BUCKETS]),
-            first_byte=dict(sorted(item.first_byte.items())[:MAX_BUCKETS]),
+            duration=_buckets(item.duration),
+            first_byte=_buckets(item.first_byte),
         )
         for item in statistics.versions[:MAX_VERSIONS]
     )

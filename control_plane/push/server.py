@@ -20,7 +20,13 @@ from control_plane.push.admission import Admission, NotAdmittedError, NotChecked
 from control_plane.push.fleet import Fleet
 from control_plane.push.listening import PushAddressError, PushTls, add_port
 from control_plane.push.questions import Questions
-from control_plane.push.reports import MalformedReportError, envoy_of, identity_of, statistics_of
+from control_plane.push.reports import (
+    MalformedReportError,
+    envoy_of,
+    identity_of,
+    releases_of,
+    statistics_of,
+)
 from control_plane.push.sidecars import Sidecar
 from ext_proc.contract import push_pb2
 from ext_proc.contract.cache_wire import statistics_of as statistics_of_cache
@@ -174,7 +180,9 @@ class PushService:
             self._fleet.told(sidecar, replace(sidecar.told, envoy=state, envoy_version=version))
         elif kind == "statistics":
             epoch, versions = report.statistics.epoch[:MAX_REASON], statistics_of(report.statistics)
-            self._fleet.told(sidecar, replace(sidecar.told, epoch=epoch, versions=versions))
+            releases = releases_of(report.statistics)
+            told = replace(sidecar.told, epoch=epoch, versions=versions, releases=releases)
+            self._fleet.told(sidecar, told)
         elif kind == "cache_statistics":
             self._fleet.told(
                 sidecar, replace(sidecar.told, cache=statistics_of_cache(report.cache_statistics))

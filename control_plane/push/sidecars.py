@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from control_plane.push.parcels import Parcel
-from control_plane.push.views import EnvoyState, VersionStatistics
+from control_plane.push.views import EnvoyState, ReleaseCounts, VersionStatistics
 from ext_proc.contract.cache import CacheStatistics
 from ext_proc.contract.snapshot import content_digest
 
@@ -66,6 +66,7 @@ class Told:
     envoy_version: str = ""
     epoch: str = ""
     versions: tuple[VersionStatistics, ...] = ()
+    releases: tuple[ReleaseCounts, ...] = ()
     cache: CacheStatistics = field(default_factory=CacheStatistics)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from control_plane.releases.counts import Counts
 from ext_proc.contract.cache import CacheEntry, CacheStatistics
 
 
@@ -39,6 +40,24 @@ class VersionStatistics:
     output_tokens: int = 0
     duration: Mapping[int, int] = field(default_factory=dict)
     first_byte: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseCounts:
+    """How one of a Release's versions does at one sidecar, counted since the sidecar's epoch began."""
+
+    release: str
+    version: str
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What one sidecar counted of Releases. `epoch` "": it has not told anything yet."""
+
+    sidecar: str
+    epoch: str
+    counts: tuple[ReleaseCounts, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ext_proc.contract import push_pb2
 
 ENVOY_EVERY_S: Final = 1.0
 STATISTICS_EVERY: Final = 5
-"""Statistics are sent at every so-many-th look at Envoy, when they have changed."""
+"""Statistics are sent at every so-many-th look at Envoy, when they have changed; at each during a Release."""
 
 
 class EnvoyInfo(Protocol):
@@ -22,6 +22,10 @@ class EnvoyInfo(Protocol):
 
 class Counts(Protocol):
     """The statistics of this sidecar."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether somebody decides on them."""
 
     def report(self) -> push_pb2.Statistics:
         """Return all."""
@@ -67,6 +71,7 @@ class Health:
         if state != self._last:
             self._last = state
             self._tell(push_pb2.Report(envoy=state))
-        news = self._counts.news() if statistics and self._counts is not None else None
+        counts = self._counts
+        news = counts.news() if counts is not None and (statistics or counts.urgent) else None
         if news is not None:
             self._tell(push_pb2.Report(statistics=news))

@@ -33,7 +33,7 @@ class Report(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., cache_statistics: _Optional[_Union[CacheStatistics, _Mapping]] = ..., cache_answer: _Optional[_Union[CacheAnswer, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps", "answers")
+    __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps", "answers", "hears")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class Hello(_message.Message):
     ACCEPTS_FIELD_NUMBER: _ClassVar[int]
     KEEPS_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    HEARS_FIELD_NUMBER: _ClassVar[int]
     subscriber_id: str
     workload: str
     labels: _containers.ScalarMap[str, str]
@@ -57,7 +58,8 @@ class Hello(_message.Message):
     accepts: _containers.RepeatedScalarFieldContainer[Encoding]
     keeps: bool
     answers: bool
-    def __init__(self, subscriber_id: _Optional[str] = ..., workload: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., build: _Optional[str] = ..., in_force: _Optional[str] = ..., accepts: _Optional[_Iterable[_Union[Encoding, str]]] = ..., keeps: _Optional[bool] = ..., answers: _Optional[bool] = ...) -> None: ...
+    hears: bool
+    def __init__(self, subscriber_id: _Optional[str] = ..., workload: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., build: _Optional[str] = ..., in_force: _Optional[str] = ..., accepts: _Optional[_Iterable[_Union[Encoding, str]]] = ..., keeps: _Optional[bool] = ..., answers: _Optional[bool] = ..., hears: _Optional[bool] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("version", "oldest_in_use")
@@ -96,15 +98,17 @@ class Envoy(_message.Message):
     def __init__(self, state: _Optional[_Union[Envoy.State, str]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("epoch", "versions")
+    __slots__ = ("epoch", "versions", "releases")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
     epoch: str
     versions: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
-    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ...) -> None: ...
+    releases: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
+    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ...) -> None: ...
 
 class VersionStatistics(_message.Message):
-    __slots__ = ("model", "version", "calls", "errors", "throttled", "refused", "abandoned", "input_tokens", "output_tokens", "duration", "first_byte")
+    __slots__ = ("model", "version", "calls", "errors", "throttled", "refused", "abandoned", "input_tokens", "output_tokens", "duration", "first_byte", "release", "output")
     class DurationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +117,13 @@ class VersionStatistics(_message.Message):
         value: int
         def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     class FirstByteEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    class OutputEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +141,8 @@ class VersionStatistics(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DURATION_FIELD_NUMBER: _ClassVar[int]
     FIRST_BYTE_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     calls: int
@@ -141,7 +154,9 @@ class VersionStatistics(_message.Message):
     output_tokens: int
     duration: _containers.ScalarMap[int, int]
     first_byte: _containers.ScalarMap[int, int]
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ...) -> None: ...
+    release: str
+    output: _containers.ScalarMap[int, int]
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ..., release: _Optional[str] = ..., output: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class CacheStatistics(_message.Message):
     __slots__ = ("epoch", "tiers", "hits", "misses", "saved_prompt_tokens", "saved_completion_tokens", "saved_cost_micros", "saved_ms", "hit_ages", "semantic_served", "semantic_explored", "semantic_vetoed", "semantic_would_serve", "semantic_would_be_wrong")
@@ -265,8 +280,25 @@ class Secret(_message.Message):
     value: bytes
     def __init__(self, name: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
+class Attempt(_message.Message):
+    __slots__ = ("backend", "status", "headers")
+    class HeadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    HEADERS_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    status: int
+    headers: _containers.ScalarMap[str, str]
+    def __init__(self, backend: _Optional[str] = ..., status: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class Snapshot(_message.Message):
-    __slots__ = ("version", "revision", "content", "encoding", "secrets", "kept", "question")
+    __slots__ = ("version", "revision", "content", "encoding", "secrets", "kept", "question", "attempt")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -274,6 +306,7 @@ class Snapshot(_message.Message):
     SECRETS_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     version: str
     revision: int
     content: bytes
@@ -281,4 +314,5 @@ class Snapshot(_message.Message):
     secrets: _containers.RepeatedCompositeFieldContainer[Secret]
     kept: bool
     question: CacheQuestion
-    def __init__(self, version: _Optional[str] = ..., revision: _Optional[int] = ..., content: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., secrets: _Optional[_Iterable[_Union[Secret, _Mapping]]] = ..., kept: _Optional[bool] = ..., question: _Optional[_Union[CacheQuestion, _Mapping]] = ...) -> None: ...
+    attempt: Attempt
+    def __init__(self, version: _Optional[str] = ..., revision: _Optional[int] = ..., content: _Optional[bytes] = ..., encoding: _Optional[_Union[Encoding, str]] = ..., secrets: _Optional[_Iterable[_Union[Secret, _Mapping]]] = ..., kept: _Optional[bool] = ..., question: _Optional[_Union[CacheQuestion, _Mapping]] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ...) -> None: ...

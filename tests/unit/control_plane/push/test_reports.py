@@ -11,10 +11,12 @@ from control_plane.push.reports import (
     MalformedReportError,
     envoy_of,
     identity_of,
+    releases_of,
     statistics_of,
 )
 from control_plane.push.sidecars import Identity
-from control_plane.push.views import EnvoyState, VersionStatistics
+from control_plane.push.views import EnvoyState, ReleaseCounts, VersionStatistics
+from control_plane.releases.counts import Counts
 from ext_proc.contract import push_pb2
 
 
@@ -75,3 +77,11 @@ def test_statistics_are_values() -> None:
     )  # fmt: skip
     (found,) = statistics_of(push_pb2.Statistics(versions=[item]))
     assert found == VersionStatistics("m", "v", 9, 1, 2, 3, 4, 5, 6, {1: 8, 2: 7}, {-1: 1})
+
+
+def test_of_a_release_whatever_is_no_answer_is_an_error() -> None:
+    """A version that is refused or throttled serves nobody."""
+    item = push_pb2.VersionStatistics(release="r", version="v", calls=9, errors=1, throttled=2, refused=3)
+    item.duration[70], item.output[50], item.input_tokens = 3, 3, 5
+    found = releases_of(push_pb2.Statistics(epoch="e", releases=[item]))
+    assert found == (ReleaseCounts("r", "v", Counts(9, 6, 5, 0, {70: 3}, {}, {50: 3})),)

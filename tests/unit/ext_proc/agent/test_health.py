@@ -15,6 +15,7 @@ class Surroundings:
     def __init__(self) -> None:
         self.now = LIVE
         self.changed = True
+        self.urgent = False
         self.told: list[push_pb2.Report] = []
 
     async def state(self) -> push_pb2.Envoy:
@@ -55,6 +56,16 @@ async def test_statistics_wait_for_their_turn() -> None:
     await health.look(statistics=False)
     assert kinds(around.told) == ["envoy"]
     await health.look(statistics=True)
+    assert kinds(around.told) == ["envoy", "statistics"]
+
+
+async def test_a_release_does_not_wait() -> None:
+    """Its numbers are told at each look, when they have changed."""
+    around = Surroundings()
+    around.urgent = True
+    health = Health(around, around, around.told.append)
+    for _ in range(2):
+        await health.look(statistics=False)
     assert kinds(around.told) == ["envoy", "statistics"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ext_proc.agent.statistics import BUCKET_GROWTH, VersionCounts, bucket
 from ext_proc.contract import push_pb2
-from ext_proc.contract.snapshot import Model, Snapshot, Version
+from ext_proc.contract.snapshot import Model, Rollout, Snapshot, Version
 from ext_proc.telemetry.record import RequestRecord
 
 
@@ -114,3 +114,32 @@ def test_news_is_what_changed() -> None:
     counts.record(record())
     assert counts.news() == counts.report()
     assert counts.news() is None
+
+
+def test_calls_of_a_release_are_counted_for_it_too() -> None:
+    """By the version that it chose: what a fallback had to answer is that version's error."""
+    released = Rollout("r", "v", "w", 0.5, "salt")
+    model = Model("m", (Version("v", "b", "u"), Version("w", "b", "u")), releases=(released,))
+    counts = VersionCounts("e")
+    assert not counts.urgent
+    counts.use(Snapshot("1", models={"m": model, "n": Model("n", (Version("v", "b", "u"),))}))
+    assert counts.urgent
+    counts.record(record(release="r", assigned="v", output_tokens=8))
+    counts.record(record(release="r", assigned="w", model="n"))
+    counts.record(record(release="r", assigned="w", version="w", status=429))
+    counts.record(record(release="gone", assigned="w", version="w"))
+    counts.record(record(release="r", assigned="w", version="w", attempts=0))
+    told = counts.report()
+    assert [(item.version, item.release, item.calls) for item in told.releases] == [
+        ("v", "r", 1),
+        ("w", "r", 2),
+    ]
+    assert (told.releases[1].errors, told.releases[1].throttled, len(told.releases[1].duration)) == (1, 1, 0)
+    assert dict(told.releases[0].output) == {22: 1}
+    assert [(item.model, item.version, item.calls) for item in told.versions] == [
+        ("m", "v", 1),
+        ("m", "w", 2),
+        ("n", "v", 1),
+    ]
+    counts.use(policy("v", "w"))
+    assert not counts.report().releases

@@ -1,0 +1,138 @@
+"""The clock of the Releases: what sidecars counted since the last look, handed to the registry every second.
+
+Every replica runs one, for its own sidecars. What a sidecar counts grows from the start of its epoch; of one
+that was not known yet the first report is where counting begins, as another replica may have had it before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from control_plane.releases.counts import NEITHER, NOTHING, Both, Counts
+
+EVERY_S: Final = 1.0
+
+
+class Counted(Protocol):
+    """What a sidecar counted of one version of a Release."""
+
+    @property
+    def release(self) -> str:
+        """The Release."""
+
+    @property
+    def version(self) -> str:
+        """The version that it chose."""
+
+    @property
+    def counts(self) -> Counts:
+        """What came of it, since the epoch began."""
+
+
+class Reporter(Protocol):
+    """One sidecar. Its `epoch` is "" until it has told something."""
+
+    @property
+    def sidecar(self) -> str:
+        """Its name."""
+
+    @property
+    def epoch(self) -> str:
+        """Another one: counting began anew."""
+
+    @property
+    def counts(self) -> Sequence[Counted]:
+        """What it counted."""
+
+
+class Sidecars(Protocol):
+    """The sidecars of this replica."""
+
+    def released(self) -> Sequence[Reporter]:
+        """Return what each counted."""
+
+    def obeyed(self) -> bool:
+        """Return whether every connected one holds what is in force."""
+
+
+class Book(Protocol):
+    """Where Releases are kept."""
+
+    async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+        """Take in what the versions of each Release did, and let each move."""
+
+
+class Log(Protocol):
+    """Where trouble is told."""
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Warn."""
+
+
+class Tellings:
+    """What was counted already, so that the rest is news."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], dict[tuple[str, str], Counts]] = {}
+
+    def news(self, reporters: Iterable[Reporter], versions: Mapping[str, tuple[str, str]]) -> dict[str, Both]:
+        """Return what came since the last call, by Release; `versions` has each one's old and new version."""
+        found: dict[str, Both] = {}
+        known: dict[tuple[str, str], dict[tuple[str, str], Counts]] = {}
+        for reporter in reporters:
+            if not reporter.epoch:
+                continue
+            who = reporter.sidecar, reporter.epoch
+            before = self._known.get(who)
+            now = known[who] = {(item.release, item.version): item.counts for item in reporter.counts}
+            if before is None:
+                continue
+            for (release, version), counts in now.items():
+                more = counts.since(before.get((release, version), NOTHING))
+                old, new = versions.get(release, ("", ""))
+                if not more.calls or version not in (old, new):
+                    continue
+                both = Both(new=more) if version == new else Both(old=more)
+                found[release] = found.get(release, NEITHER) + both
+        self._known = known
+        return found
+
+
+class Runner:
+    """Looks at the Releases until it is stopped. `versions` returns the old and the new one of each."""
+
+    def __init__(
+        self,
+        book: Book,
+        sidecars: Sidecars,
+        versions: Callable[[], Mapping[str, tuple[str, str]]],
+        log: Log,
+        every_s: float = EVERY_S,
+    ) -> None:
+        self._book = book
+        self._sidecars = sidecars
+        self._versions = versions
+        self._log = log
+        self._every_s = every_s
+        self._tellings = Tellings()
+        self._kept: dict[str, Both] = {}
+
+    async def run(self) -> None:
+        """Look every second until cancelled. What could not be handed on is handed on with the next."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once."""
+        for release, both in self._tellings.news(self._sidecars.released(), self._versions()).items():
+            self._kept[release] = self._kept.get(release, NEITHER) + both
+        try:
+            await self._book.look_at_releases(self._kept, obeyed=self._sidecars.obeyed())
+        except Exception as error:
+            # The database is away, most likely; a Release that nobody watches would be worse than a late one.
+            self._log.warning("the releases were not looked at", error=str(error))
+            return
+        self._kept = {}

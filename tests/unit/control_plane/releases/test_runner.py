@@ -1,0 +1,91 @@
+"""The runner: each call is told once, whatever connects, restarts or fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from control_plane.push.views import ReleaseCounts, Released
+from control_plane.releases.counts import Both, Counts
+from control_plane.releases.runner import Runner
+
+VERSIONS = {"r": ("old", "new")}
+
+
+def told(epoch: str, **calls: int) -> Released:
+    """Return what the sidecar `s` counted of `r`, by version."""
+    return Released(
+        "s", epoch, tuple(ReleaseCounts("r", version, Counts(number)) for version, number in calls.items())
+    )
+
+
+@dataclass
+class Scene:
+    """Sidecars that say what they are told to, and a book that writes down or fails."""
+
+    reports: list[Released] = field(default_factory=list)
+    seen: list[Mapping[str, Both]] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def released(self) -> list[Released]:
+        """Return the reports."""
+        return self.reports
+
+    def obeyed(self) -> bool:
+        """Return that they did."""
+        return True
+
+    async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+        """Write it down."""
+        assert obeyed
+        if self.failure is not None:
+            raise self.failure
+        self.seen.append(dict(intervals))
+
+
+async def played(scene: Scene, *reports: list[Released]) -> list[Mapping[str, Both]]:
+    """Return what was handed on after each of these."""
+    runner = Runner(scene, scene, lambda: VERSIONS, structlog.get_logger())
+    for found in reports:
+        scene.reports = found
+        await runner.look()
+    return scene.seen
+
+
+async def test_what_is_new_is_told_once() -> None:
+    """From a sidecar that was there before the Release, from its first call on."""
+    seen = await played(
+        Scene(), [told("e")], [told("e", old=3, new=1)], [told("e", old=3, new=2)], [told("e", old=3, new=2)]
+    )
+    assert seen == [{}, {"r": Both(Counts(3), Counts(1))}, {"r": Both(new=Counts(1))}, {}]
+
+
+async def test_counts_of_a_stranger_are_a_beginning() -> None:
+    """Another replica has folded them in before; so has this one, before it was started again."""
+    seen = await played(
+        Scene(), [told("e", new=100)], [told("e", new=101)], [told("f", new=5)], [told("f", new=6)]
+    )
+    assert seen == [{}, {"r": Both(new=Counts(1))}, {}, {"r": Both(new=Counts(1))}]
+
+
+async def test_who_has_told_nothing_yet_is_no_stranger_twice() -> None:
+    """Without an epoch there is nothing to begin from."""
+    seen = await played(Scene(), [told("")], [told("e", new=4)], [told("e", new=9)])
+    assert seen == [{}, {}, {"r": Both(new=Counts(5))}]
+
+
+async def test_other_versions_are_nobodys() -> None:
+    """Of a Release that was deleted, or now compares others."""
+    assert await played(Scene(), [told("e")], [told("e", other=4)]) == [{}, {}]
+
+
+async def test_what_could_not_be_handed_on_is_kept() -> None:
+    """A database that is away for a while costs no call."""
+    scene = Scene()
+    runner = Runner(scene, scene, lambda: VERSIONS, structlog.get_logger())
+    for calls, failure in ((0, None), (2, OSError("gone")), (5, OSError("gone")), (6, None)):
+        scene.reports, scene.failure = [told("e", new=calls)], failure
+        await runner.look()
+    assert scene.seen == [{}, {"r": Both(new=Counts(6))}]
