@@ -19,7 +19,10 @@ GENERATED = ("_pb2.py", "_pb2_grpc.py")
 # Modules that only an end-to-end test can exercise, each with the reason.
 UNMIRRORED = {
     **dict.fromkeys(
-        (f"ext_proc/wiring/{name}.py" for name in ("agent", "caching", "processor", "sessions", "stages")),
+        (
+            f"ext_proc/wiring/{name}.py"
+            for name in ("agent", "caching", "processor", "providers", "sessions", "stages")
+        ),
         "names concrete classes and starts them; every end-to-end test runs it",
     ),
     "control_plane/wiring.py": "names concrete classes and starts them; every end-to-end test runs it",

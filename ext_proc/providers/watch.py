@@ -69,7 +69,7 @@ class Watch:
             self._others.tell(backend, wait_s)
         self.spread.observe(backend, hint.quota, now)
         if matters:
-            self._changed(backend)
+            self.changed(backend)
 
     def observe_attempt(
         self, backend: str, status: int, headers: Mapping[str, str], retry: RetryPolicy | None = None
@@ -81,8 +81,9 @@ class Watch:
     def heard(self, backend: str, wait_s: float) -> None:
         """Leave `backend` alone for `wait_s`: another processor says so."""
         self.cooling.cool(backend, wait_s, self._clock())
-        self._changed(backend)
+        self.changed(backend)
 
-    def _changed(self, backend: str) -> None:
+    def changed(self, backend: str) -> None:
+        """Say that something new is known of `backend`."""
         for call in self._on_change:
             call(backend)

@@ -36,6 +36,7 @@ from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
 from ext_proc.warmup import WarmUp
 from ext_proc.wiring.caching import Caching, open_stores
+from ext_proc.wiring.providers import open_providers
 from ext_proc.wiring.stages import Sharing, pipeline
 
 STOP_GRACE_S = 2.0
@@ -70,6 +71,7 @@ def _purges(holder: SnapshotHolder) -> Sequence[Purge]:
 async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: AsyncExitStack) -> None:
     holder, ready, stopping = SnapshotHolder(), asyncio.Event(), asyncio.Event()
     stores = await open_stores(settings, log, owned)
+    providers = await open_providers(settings, log, owned)
 
     def on_snapshot(snapshot: Snapshot) -> None:
         log.info("snapshot in force", version=snapshot.version)
@@ -105,6 +107,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         stores.book,
         stores.sessions,
         warmup=warmup,
+        providers=providers,
     )
     owned.push_async_callback(sharing.flights.close)
     origin = OriginServer(sharing.flights, caller, settings.run_dir.origin_socket(settings.worker), log)

@@ -24,10 +24,6 @@ from ext_proc.openai.batching.packed import Packed
 from ext_proc.openai.paths import Operation
 from ext_proc.pacing import Pacing
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
-from ext_proc.providers.cooling import Cooling
-from ext_proc.providers.pacing import Spread
-from ext_proc.providers.quota import MemoryQuotas
-from ext_proc.providers.watch import Nobody, Watch
 from ext_proc.refresh import BackgroundRefresh
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
@@ -36,7 +32,7 @@ from ext_proc.stages.cache import Cache, SimilarAnswers
 from ext_proc.stages.catalog import Catalog
 from ext_proc.stages.clamp import Clamp
 from ext_proc.stages.coalesce import Coalesce, Elsewhere
-from ext_proc.stages.hold import Hold, Quotas
+from ext_proc.stages.hold import Hold
 from ext_proc.stages.identify import Identify
 from ext_proc.stages.learn import Learn, QuotaObserver
 from ext_proc.stages.limit import Book, Limit, Meter
@@ -50,6 +46,7 @@ from ext_proc.stores.memory_sessions import MemorySessions
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics
 from ext_proc.warmup import WarmUp
 from ext_proc.wiring.caching import Caching
+from ext_proc.wiring.providers import Providers, alone
 from ext_proc.wiring.sessions import clocks
 
 
@@ -69,10 +66,7 @@ class Sharing:
     similar: SimilarAnswers | None = None
     book: Book | None = None
     sessions: Sessions | None = None
-    watch: Watch = field(
-        default_factory=lambda: Watch(Cooling(random.random), Spread(), Nobody(), time.monotonic, time.time)
-    )
-    quotas: Quotas | None = None
+    providers: Providers = field(default_factory=alone)
     warmup: WarmUp | None = None
 
 
@@ -88,11 +82,11 @@ def stages(
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
     route, clock, log = Route(), time.monotonic, sharing.log
     cache = Cache(caching.tiers, clock, caching.tally, caching.purges, sharing.similar)
-    book = sharing.book if sharing.book is not None else MemoryBook(_clock_us)
+    book = sharing.book if sharing.book is not None else MemoryBook(lambda: time.monotonic_ns() // 1000)
     estimates = Estimates()
     limit = Limit(book, estimates)
-    quotas = sharing.quotas if sharing.quotas is not None else MemoryQuotas(_clock_us)
-    hold = Hold(sharing.watch, quotas, estimates, clock)
+    providers = sharing.providers
+    hold = Hold(providers.watch, providers.quotas, estimates, clock)
 
     def keep(exchange: Exchange, answered: Answered) -> None:
         cache.on_response(exchange, answered)
@@ -148,15 +142,11 @@ def stages(
         coalesce,
         limit,
         hold,
-        Learn(quota, sharing.watch, time.time),
+        Learn(quota, providers.watch, time.time),
         *((Warm(sharing.warmup, clock),) if sharing.warmup is not None else ()),
         batch,
         route,
     )
-
-
-def _clock_us() -> int:
-    return time.monotonic_ns() // 1000
 
 
 def codecs() -> Mapping[tuple[str, Operation], Codec]:

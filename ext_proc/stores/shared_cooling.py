@@ -1,0 +1,112 @@
+"""Which Backends cool, shared by the processors of one Redis: told when it begins, heard by a subscription.
+
+A call never asks Redis for it. Each Backend that cools has one key, which lives as long as it does, for those
+who come later or have lost their connection. Without Redis each processor finds out by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from structlog.typing import FilteringBoundLogger
+
+from ext_proc.answers import Clocks
+from ext_proc.stores.trips import Order, Script, Trips
+
+PREFIX: Final = "outrigger:cooling:"
+CHANNEL: Final = "outrigger:cooling"
+COOL: Final = Script("cool.lua")
+QUIET_S: Final = 10.0
+"""After so long without a word the connection is tried."""
+AGAIN_S: Final = 1.0
+"""How long to wait before the next connection."""
+AT_MOST: Final = 1000
+"""How many Backends are looked at in the beginning."""
+
+
+class RedisCooling:
+    """Tells the other processors of one Redis, and hears from them. For one event loop.
+
+    Args:
+        client: made by `stores.redis.connect`; whoever made it closes it, after this.
+        clocks: the time of day and this process's own, now.
+        log: where trouble is told, once when it begins and once when it is over.
+        owner: a name that no other processor has, without spaces.
+    """
+
+    def __init__(
+        self, client: Redis, clocks: Callable[[], Clocks], log: FilteringBoundLogger, owner: str
+    ) -> None:
+        self._client = client
+        self._owner = owner
+        self._trips = Trips(
+            client,
+            lambda: clocks().own,
+            log,
+            opens="Redis does not answer; each processor finds out by itself which providers cool",
+            closes="Redis is back; processors tell each other which providers cool",
+        )
+        self._listening: asyncio.Task[None] | None = None
+
+    def tell(self, backend: str, wait_s: float) -> None:
+        """Say that `backend` is to be left alone for so long. Never waits, never raises."""
+        if not self._trips.is_away():
+            milliseconds = max(int(wait_s * 1000), 1)
+            self._trips.send(Order(COOL, [PREFIX + backend], [backend, milliseconds, CHANNEL, self._owner]))
+
+    def listen(self, heard: Callable[[str, float], None]) -> None:
+        """Have `heard` told what others say, from now on."""
+        self._listening = asyncio.get_running_loop().create_task(self._listen(heard), name="cooling")
+
+    async def close(self) -> None:
+        """Hear no more, and wait a moment for what is on its way."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+        await self._trips.close()
+
+    async def _listen(self, heard: Callable[[str, float], None]) -> None:
+        while True:
+            # Trouble with Redis is told by those whose calls it concerns.
+            with contextlib.suppress(RedisError, OSError, TimeoutError):
+                await self._subscribed(heard)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _subscribed(self, heard: Callable[[str, float], None]) -> None:
+        async with self._client.pubsub() as subscription:
+            await subscription.subscribe(CHANNEL)
+            # In this order: what begins to cool in between is heard.
+            await self._look(heard)
+            tried = False
+            while True:
+                message = await subscription.get_message(timeout=QUIET_S)
+                if message is None:
+                    if tried:
+                        raise TimeoutError
+                    tried = True
+                    await subscription.ping()
+                    continue
+                tried = False
+                if message["type"] == "message":
+                    self._hear(message["data"], heard)
+
+    async def _look(self, heard: Callable[[str, float], None]) -> None:
+        found = 0
+        async for key in self._client.scan_iter(match=f"{PREFIX}*", count=1000):
+            left_ms = await self._client.pttl(key)
+            if left_ms > 0:
+                heard(key.decode("utf-8", "replace").removeprefix(PREFIX), left_ms / 1000)
+            found += 1
+            if found >= AT_MOST:
+                return
+
+    def _hear(self, data: Any, heard: Callable[[str, float], None]) -> None:
+        words = data.decode("utf-8", "replace").split(" ", 2) if isinstance(data, bytes) else ()
+        # Anybody may have written it.
+        if len(words) == 3 and words[0] != self._owner and words[1].isdecimal() and len(words[1]) < 12:
+            heard(words[2], int(words[1]) / 1000)
