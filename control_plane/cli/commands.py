@@ -119,6 +119,19 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "outrigger status",
         POLICY,
     ),
+    "release": _group(
+        "Start, watch and lead grey releases.",
+        "outrigger release status mini-2025-02",
+        POLICY,
+        start=Entry(
+            "release:start", "Start the Releases of files.", "outrigger release start -f release.yaml"
+        ),
+        status=Entry("release:status", "Show how far one is.", "outrigger release status mini-2025-02"),
+        promote=Entry("release:promote", "Take one a step on.", "outrigger release promote mini-2025-02"),
+        pause=Entry("release:pause", "Hold one at its share.", "outrigger release pause mini-2025-02"),
+        resume=Entry("release:resume", "Let one go on.", "outrigger release resume mini-2025-02"),
+        abort=Entry("release:abort", "End one: share 0.", "outrigger release abort mini-2025-02"),
+    ),
     "token": _group(
         "Make and revoke tokens of the API.",
         "outrigger token create --role viewer",

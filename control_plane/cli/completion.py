@@ -39,6 +39,11 @@ def complete_consumer(ctx: typer.Context, incomplete: str) -> list[str]:
     return _names(ctx, "consumers", incomplete)
 
 
+def complete_release(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of Releases."""
+    return _names(ctx, "releases", incomplete)
+
+
 def complete_model(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of Models."""
     return _names(ctx, "models", incomplete)
