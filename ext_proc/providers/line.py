@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from bisect import insort
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ from ext_proc.providers.quota import Ask, Draft
 LONGEST_S: Final = 600.0
 """How long one call waits for a place at the very most."""
 SHORTEST_S: Final = 0.001
+DEFERENCE: Final = 0.25
+DEFERENCE_S: Final = 0.005
+"""So much longer than it has to waits who has just come, and no longer than that: of those who are the first
+of their processors' lines, who has waited longest asks first."""
 SHARE_OF_PATIENCE: Final = 0.8
 """Calls keep a distance in which all that wait get their turn within so much of their patience."""
 
@@ -88,6 +93,10 @@ class Line:
         self._running: asyncio.Task[None] | None = None
         self._came = 0
         self._wakes_at = 0.0
+        # Nobody's patience ends before, as long as the same kind of obstacle is in the way.
+        self._soonest = math.inf
+        self._for_places = False
+        self._some_elsewhere = False
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -101,6 +110,8 @@ class Line:
         now = asyncio.get_running_loop().time()
         self._came += 1
         waiter = Waiter((-priority, self._came), ask, now + patience_s, patience_s, elsewhere)
+        self._soonest = min(self._soonest, waiter.until)
+        self._some_elsewhere = self._some_elsewhere or elsewhere
         insort(self._waiters, waiter, key=lambda one: one.order)
         if self._waiters[0] is waiter or waiter.until < self._wakes_at:
             self._changed.set()
@@ -143,8 +154,10 @@ class Line:
                 now = loop.time()
                 self._give_up(outcome, now)
                 if self._waiters:
-                    ends = min(self._ends(one, outcome) for one in self._waiters)
-                    self._wakes_at = min(now + max(outcome.wait_s, SHORTEST_S), ends)
+                    first = self._waiters[0]
+                    left = max(first.until - now, 0.0) / first.patience_s if first.patience_s else 0.0
+                    wait_s = outcome.wait_s + min(outcome.wait_s * DEFERENCE, DEFERENCE_S) * left
+                    self._wakes_at = min(now + max(wait_s, SHORTEST_S), self._soonest)
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout_at(self._wakes_at):
                             await self._changed.wait()
@@ -175,13 +188,21 @@ class Line:
     def _give_up(self, blocked: Blocked, now: float) -> None:
         """Tell all whose patience ends before it could be their turn, or who need not wait."""
         turn_at = now if blocked.hopeful else now + blocked.wait_s
-        cools = blocked.obstacle is Obstacle.COOLING
-        for waiter in [
-            one for one in self._waiters if (cools and one.elsewhere) or self._ends(one, blocked) <= turn_at
-        ]:
-            self._waiters.remove(waiter)
-            if not waiter.outcome.done():
-                waiter.outcome.set_result(blocked)
+        moves = self._some_elsewhere and blocked.obstacle is Obstacle.COOLING
+        for_places = blocked.obstacle is Obstacle.PLACES
+        if self._soonest > turn_at and not moves and for_places is self._for_places:
+            return
+        self._for_places = for_places
+        staying: list[Waiter] = []
+        for waiter in self._waiters:
+            if (moves and waiter.elsewhere) or self._ends(waiter, blocked) <= turn_at:
+                if not waiter.outcome.done():
+                    waiter.outcome.set_result(blocked)
+            else:
+                staying.append(waiter)
+        self._waiters = staying
+        self._soonest = min((self._ends(one, blocked) for one in staying), default=math.inf)
+        self._some_elsewhere = any(one.elsewhere for one in staying)
 
     def _ends(self, waiter: Waiter, blocked: Blocked) -> float:
         # A place comes free when a call ends; how long that takes is no matter of a provider's quota.

@@ -53,7 +53,8 @@ class PacedWindow(Window):
         for one in self._slices:
             if left <= 0:
                 return 0
-            distance = max(distance, amount * (one.newest + HELD_US - now) / left)
+            so_far = amount * (one.newest + HELD_US - now) / left
+            distance = max(distance, so_far)
             left += one.amount
         at = self._slices[-1].newest + min(int(distance / HASTE), bears)
         return at if at > now else 0

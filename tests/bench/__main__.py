@@ -25,12 +25,13 @@ from tests.bench.lab import Lab
 from tests.bench.limits import measure_limits
 from tests.bench.load import LoadFailed, ensure_wrk
 from tests.bench.measure import Bench, Effort, Row
+from tests.bench.pacing import measure_pacing
 from tests.bench.semantic import measure_semantic
 from tests.bench.sharing import measure_sharing
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic", "limits")
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic", "limits", "pacing")
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -74,6 +75,9 @@ def main() -> int:
         if "limits" in chosen:
             console.print("[dim]measuring limits …[/]")
             rows += measure_limits(effort, _made(folder / "limits"))
+        if "pacing" in chosen:
+            console.print("[dim]measuring pacing …[/]")
+            rows += measure_pacing(effort, _made(folder / "pacing"))
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0

@@ -67,7 +67,7 @@ def test_by_priority_then_as_they_came() -> None:
         calls.append(asyncio.create_task(door.come("d", 9)))
         await asyncio.gather(*calls)
         assert door.went == ["d", "c", "a", "b"]
-        assert asyncio.get_running_loop().time() == pytest.approx(4.0, abs=0.01)
+        assert asyncio.get_running_loop().time() == pytest.approx(4.0, abs=0.03)
         await asyncio.sleep(0)
         assert door.empty == 1
         assert len(door.line) == 0
@@ -82,7 +82,7 @@ def test_patience_ends() -> None:
         door = Door(100.0)
         blocked = await asyncio.gather(door.come("a", patience_s=3.0), door.come("b", patience_s=1.0))
         assert all(isinstance(one, Blocked) for one in blocked)
-        assert asyncio.get_running_loop().time() == pytest.approx(3.0, abs=0.01)
+        assert asyncio.get_running_loop().time() == pytest.approx(3.0, abs=0.03)
 
     run_virtually(scenario())
 
@@ -136,7 +136,7 @@ def test_one_who_leaves_frees_its_place(*, first: bool) -> None:
         calls[0 if first else 1].cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert door.went == ["b" if first else "a"]
-        assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.01)
+        assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.03)
 
     run_virtually(scenario())
 
@@ -169,7 +169,7 @@ def test_it_looks_again_when_told() -> None:
         door.next_at = 0.0
         door.line.look_again()
         await call
-        assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.01)
+        assert asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.03)
 
     run_virtually(scenario())
 
@@ -180,8 +180,8 @@ def test_the_distance_that_is_borne_gives_all_their_turn() -> None:
     async def scenario() -> None:
         door = Door(1.0)
         await asyncio.gather(*(door.come(name) for name in "abcd"))
-        assert door.borne[0] == pytest.approx(2.0)
-        assert door.borne[-1] == pytest.approx(6.0)
+        assert door.borne[0] == pytest.approx(2.0, abs=0.03)
+        assert door.borne[-1] == pytest.approx(6.0, abs=0.03)
 
     run_virtually(scenario())
 

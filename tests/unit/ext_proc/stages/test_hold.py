@@ -25,6 +25,7 @@ from ext_proc.providers.watch import Nobody, Watch
 from ext_proc.stages import hold as stage
 from ext_proc.stages.hold import Hold
 from ext_proc.stages.limit import Limit, Meter
+from tests.bench.crowd import Provider, Seen, Sidecar, crowd, policy
 from tests.harness.virtual_time import run_virtually
 from tests.unit.ext_proc.exchanges import HELLO, exchange, snapshot
 
@@ -131,7 +132,7 @@ async def test_a_call_to_a_provider_that_cools_is_held_until_it_may_be_asked() -
     calls = Calls()
     calls.refused("3")
     assert await calls.call() is None
-    assert calls.clock() == pytest.approx(3.0, abs=0.01)
+    assert calls.clock() == pytest.approx(3.0, abs=0.03)
     assert calls.parked == 1
 
 
@@ -185,7 +186,7 @@ async def test_where_all_cool_the_first_to_be_ready_is_waited_for() -> None:
     calls.watch.observe_attempt("c", 503, {"retry-after": "4"})
     opened = calls.opened(fallback=True)
     assert await calls.call(opened) is None
-    assert calls.clock() == pytest.approx(4.0, abs=0.01)
+    assert calls.clock() == pytest.approx(4.0, abs=0.03)
     assert opened.model_name == "other"
 
 
@@ -264,7 +265,7 @@ async def test_what_does_not_fit_is_refused_with_when_it_would() -> None:
     assert answer.reason is Reason.QUOTA
     await asyncio.sleep(31.0)
     assert await calls.call() is None  # held: the rest is within its patience
-    assert calls.clock() == pytest.approx(60.25, abs=0.01)
+    assert calls.clock() == pytest.approx(60.25, abs=0.03)
 
 
 @virtually
@@ -370,3 +371,35 @@ async def test_it_can_be_closed() -> None:
     await asyncio.sleep(0.1)
     await calls.hold.close()
     assert isinstance((await asyncio.gather(held, return_exceptions=True))[0], asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("sidecars", [1, 8])
+def test_an_eager_crowd_and_the_providers_quota(sidecars: int) -> None:
+    """For a minute nobody is refused, by the provider or by us, and the quota is used."""
+
+    async def scenario() -> tuple[Provider, Seen]:
+        clock = asyncio.get_running_loop().time
+        quota = Quota(300, 60_000)
+        provider, shared = Provider(clock, quota), MemoryQuotas(lambda: int(clock() * 1e6))
+        several = [Sidecar(policy(quota), clock, shared) for _ in range(sidecars)]
+        return provider, await crowd(several, provider, 20, 65.0)
+
+    provider, seen = run_virtually(scenario())
+    assert set(seen.statuses) == {200}
+    assert provider.refused == 0
+    assert len(provider.served) >= 0.97 * 300
+
+
+@virtually
+async def test_an_outage() -> None:
+    """A provider that is down for half a minute sees few calls, and all of them soon after it."""
+    clock = asyncio.get_running_loop().time
+    quota = Quota()
+    provider = Provider(clock, quota, down=(5.0, 35.0))
+    seen = await crowd([Sidecar(policy(quota), clock)], provider, 20, 45.0)
+    assert provider.calls <= 1.1 * seen.asked
+    outage_calls = provider.calls - len(provider.served)
+    assert outage_calls <= 20 + 30
+    back = [at for at in provider.served if at >= 35.0]
+    assert back[0] - 35.0 <= 4.0
+    assert sum(at <= 40.0 for at in back) >= 20
