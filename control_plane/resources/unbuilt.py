@@ -17,7 +17,7 @@ MESSAGE: Final = "is accepted but has no effect yet"
 
 # Written paths within `spec`, list positions left out; a path stands for everything below it, () for all.
 UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
-    "Backend": frozenset({("warmup",)}),
+    "Backend": frozenset(),
     "Model": frozenset(),
     "Tier": frozenset(),
     "Consumer": frozenset(),

@@ -59,6 +59,29 @@ kind: Model
 metadata: {{name: batched}}
 spec: {{versions: [{{name: v1, backend: rude}}]}}
 ---
+kind: Model
+metadata: {{name: priced}}
+spec: {{versions: [{{name: v1, backend: rude}}], prices: {{inputPerMillion: 1000, outputPerMillion: 2000}}}}
+---
+kind: Model
+metadata: {{name: crowded}}
+spec: {{versions: [{{name: v1, backend: rude}}], limits: {{requestsPerMinute: 20}}}}
+---
+kind: Model
+metadata: {{name: loaded}}
+spec:
+  versions: [{{name: v1, backend: rude}}]
+  limits: {{requestsPerMinute: 5}}
+  degrade: [{{load: 0.8, model: m}}]
+---
+kind: Model
+metadata: {{name: clamped}}
+spec: {{versions: [{{name: v1, backend: rude}}]}}
+---
+kind: Policy
+metadata: {{name: clamped}}
+spec: {{target: {{models: [clamped]}}, parameters: {{temperature: {{max: 0.3}}, maxTokens: {{default: 9}}}}}}
+---
 kind: Policy
 metadata: {{name: all}}
 spec: {{retry: {{attempts: 1}}}}
@@ -94,14 +117,21 @@ TIERS = {
     "batched": "requestsPerMinute: 5, tokensPerMinute: 1000000",
     "raw": "requestsPerMinute: 2",
     "sdk": "requestsPerMinute: 1",
+    "day": "tokensPerDay: 2000",
+    "purse": "costPerDay: 2.5",
 }
+FIRST = """\
+kind: Tier
+metadata: {name: first}
+spec: {match: {header: {x-outrigger-tier: first}}, priority: 10}
+---
+"""
 
 
 def documents(port: int) -> str:
     """Return the documents of a mesh with one provider."""
-    return MESH.format(port=port) + "".join(
-        TIER.format(name=name, limits=limits) for name, limits in TIERS.items()
-    )
+    tiers = "".join(TIER.format(name=name, limits=limits) for name, limits in TIERS.items())
+    return MESH.format(port=port) + FIRST + tiers
 
 
 @pytest.fixture(scope="module")
@@ -412,6 +442,52 @@ async def test_a_models_limit_is_everybodys(limited: Governed) -> None:
     assert [answer.status for answer in answers] == [200, 200, 200, 429]
     assert "the model scarce" in answers[-1].error()["message"]
     assert answers[2].get("x-ratelimit-limit-requests") == "3"
+
+
+async def test_lower_tiers_are_shed_first(limited: Governed) -> None:
+    """A flood of the lowest leaves room for those above, from their first call on."""
+    low = await storm(limited.mesh, 30, lambda _: {}, model="crowded")
+    assert statuses(low) == {200: 19, 429: 11}
+    refused = next(answer for answer in low if answer.status == 429)
+    assert (refused.get("x-outrigger-error"), refused.error()["code"]) == ("shed", "shed")
+    assert 1 <= int(refused.get("retry-after") or "") <= 60
+    assert (await say(limited.mesh, in_tier("first"), model="crowded")).status == 200
+    full = await say(limited.mesh, in_tier("first"), model="crowded")
+    assert (full.status, full.get("x-outrigger-error")) == (429, "rate-limit")
+    assert re.search(r'outrigger_decisions_total\{[^}]*reason="shed"[^}]*\} 11', limited.mesh.metrics())
+
+
+@pytest.mark.parametrize(("tier", "says"), [("day", "2000 tokens within 24 h"), ("purse", "a cost of 2.5")])
+async def test_a_daily_budget_ends(
+    limited: Governed, rude: RudeProvider, script: str, tier: str, says: str
+) -> None:
+    """What answers used and cost is charged; then nothing passes, and clients are told not to wait."""
+    usage = {"prompt_tokens": 900, "completion_tokens": 790, "total_tokens": 1690}
+    headers = in_tier(tier, **rude.script(script, reply(200, completion(usage=usage))))
+    passed = await say(limited.mesh, headers, model="priced", max_tokens=5)
+    assert passed.status == 200
+    refused = await say(limited.mesh, headers, model="priced", max_tokens=400)
+    assert (refused.status, refused.get("x-outrigger-error")) == (429, "budget")
+    assert (refused.error()["type"], refused.error()["code"]) == ("insufficient_quota", "budget_exceeded")
+    assert says in refused.error()["message"]
+    assert 86_000 < int(refused.get("retry-after") or "") <= 86_400
+    assert refused.get("x-should-retry") == "false"
+    assert len(rude.seen(script)) == 1
+
+
+async def test_a_full_model_hands_over(limited: Governed) -> None:
+    """From the load on that its rule names; the answer says who gave it."""
+    answers = [await say(limited.mesh, {}, model="loaded") for _ in range(6)]
+    assert [answer.get("x-outrigger-model") for answer in answers] == ["loaded"] * 4 + ["m"] * 2
+    assert statuses(answers) == {200: 6}
+
+
+async def test_callers_are_told_what_was_clamped(limited: Governed) -> None:
+    """By the names of the parameters."""
+    changed = await say(limited.mesh, {}, model="clamped", temperature=1)
+    assert changed.get("x-outrigger-clamped") == "temperature,max_tokens"
+    fitting = await say(limited.mesh, {}, model="clamped", temperature=0.1, max_tokens=5)
+    assert fitting.get("x-outrigger-clamped") is None
 
 
 async def test_limits_change_under_load(limited: Governed) -> None:

@@ -22,6 +22,7 @@ TIERS = {
     "hundred-by-one": "requestsPerMinute: 100, tokensPerMinute: 10000000",
     "hundred-by-four": "requestsPerMinute: 100, tokensPerMinute: 10000000",
     "ten": "requestsPerMinute: 10, tokensPerMinute: 100000, concurrency: 50",
+    "anew": "requestsPerMinute: 500",
     "local": "requestsPerMinute: 60",
     "refused": "requestsPerMinute: 60",
 }
@@ -107,6 +108,21 @@ async def test_two_sidecars_share_ten_a_minute(
         keys = [key for key in client.scan_iter("*") if b"limits" in key]
         assert len(keys) >= 3
         assert all(client.pttl(key) > 0 for key in keys)
+
+
+async def test_a_redis_that_comes_back_empty_fails_nobody(pair: Sequence[Mesh], redis: RedisServer) -> None:
+    """What it knew is forgotten; calls pass or are refused in order, and are shared again soon."""
+    one, other = pair
+    assert (await say(one, in_tier("anew"))).status == 200
+    load = asyncio.create_task(storm(one, 60, lambda _: in_tier("anew")))
+    redis.kill()
+    redis.start()
+    assert set(statuses(await load)) <= {200, 429}
+    async with asyncio.timeout(20):
+        while not redis.command("EXISTS", "outrigger:{limits}:tier:anew").startswith(b":1"):
+            answer = await say(other, in_tier("anew"))
+            assert answer.status in (200, 429)
+    assert "Traceback" not in one.log()
 
 
 async def test_without_redis_limits_go_on(pair: Sequence[Mesh], redis: RedisServer) -> None:

@@ -6,6 +6,7 @@ import httpx
 import pytest
 import yaml
 
+from control_plane.resources.unbuilt import UNBUILT
 from tests.contract.control_plane.api.papers import backend, consumer, model
 from tests.contract.control_plane.api.served import Served
 
@@ -70,8 +71,11 @@ async def test_one_wrong_document_keeps_all_out(admin: httpx.AsyncClient) -> Non
     assert await names(admin, "consumers") == []
 
 
-async def test_warnings_name_what_has_no_effect_yet(admin: httpx.AsyncClient) -> None:
+async def test_warnings_name_what_has_no_effect_yet(
+    admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Accepted, and told."""
+    monkeypatch.setitem(UNBUILT, "Backend", frozenset({("warmup",)}))
     body = (await admin.post("/api/v1/apply", json=[backend(warmup={"requests": 1})])).json()
     assert body["warnings"] == [
         {

@@ -9,6 +9,7 @@ import pytest
 
 from control_plane.api.examples import EXAMPLES
 from control_plane.resources.plurals import KIND_OF
+from control_plane.resources.unbuilt import UNBUILT
 from tests.contract.control_plane.api.papers import backend, document, model
 from tests.contract.control_plane.api.served import Served
 
@@ -241,8 +242,11 @@ async def test_tricks_in_paths_find_nothing(served: Served, admin: httpx.AsyncCl
     assert served.registry.head.revision == 0
 
 
-async def test_what_has_no_effect_yet_is_named(admin: httpx.AsyncClient) -> None:
+async def test_what_has_no_effect_yet_is_named(
+    admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PUT answers the document as written, so the warning stands in a header."""
+    monkeypatch.setitem(UNBUILT, "Backend", frozenset({("warmup",)}))
     answer = await put(admin, backend(warmup={"requests": 1}))
     assert "spec.warmup" in answer.headers["x-outrigger-warnings"]
     assert answer.json() == backend(warmup={"requests": 1})

@@ -22,7 +22,19 @@ from ext_proc.contract.snapshot import decode
 from tests.harness.preloaded import Preloaded, preloaded
 
 HOST = "127.0.0.1"
-POLICY = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', warmup: {requests: 5}}\n"
+POLICY = """\
+kind: Backend
+metadata: {name: b}
+spec: {url: 'http://h/v1'}
+---
+kind: Model
+metadata: {name: m}
+spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}
+---
+kind: Release
+metadata: {name: r}
+spec: {model: m, from: v, to: w, notify: ['http://h']}
+"""
 
 
 @contextmanager
@@ -94,7 +106,7 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
         message = asyncio.run(follow(address))
         assert list(decode(message.content).backends) == ["b"]
         ended(process)
-    assert '"field":"spec.warmup.requests"' in (tmp_path / "log").read_text()
+    assert '"field":"spec.notify"' in (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize(

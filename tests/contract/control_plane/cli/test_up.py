@@ -99,17 +99,23 @@ def test_a_reader_that_leaves_does_not_stop_the_mesh(tmp_path: Path) -> None:
 
 def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
     """Thousands of documents do not flood the terminal."""
-    text = "---\n".join(
-        f"kind: Consumer\nmetadata: {{name: c{number}}}\nspec: {{tenant: t, limits: {{tokensPerDay: 1}}}}\n"
+    model = "spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}"
+    texts = [
+        "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1'}\n",
+        f"kind: Model\nmetadata: {{name: m}}\n{model}\n",
+    ]
+    texts += [
+        f"kind: Release\nmetadata: {{name: r{number:02}}}\n"
+        f"spec: {{model: m, from: v, to: w, shadow: 0.1, match: {{headers: {{x-a: '{number}'}}}}}}\n"
         for number in range(100)
-    )
-    (tmp_path / "p.yaml").write_text(text)
+    ]
+    (tmp_path / "p.yaml").write_text("---\n".join(texts))
     with up(tmp_path, *ports(), "-f", str(tmp_path / "p.yaml")) as process:
         assert process.stderr is not None
         lines = [process.stderr.readline() for _ in range(21)]
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
-    assert "Consumer/c19: spec.limits.tokensPerDay" in lines[19]
+    assert "Release/r19: spec.shadow" in lines[19]
     assert lines[20] == "warning: 80 more fields have no effect yet; outrigger validate names them\n"
 
 

@@ -11,6 +11,7 @@ from control_plane.registry.registry import Registry
 from control_plane.registry.values import ChangeAction, Head, RevisionState
 from control_plane.resources.loading import RawDocument
 from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.resources.unbuilt import UNBUILT
 from tests.contract.control_plane.registry.test_tokens import token
 from tests.harness.registries import ACTOR, backend, consumer, model, raw
 
@@ -61,8 +62,11 @@ async def test_applying_the_same_again_is_no_revision(registry: Registry) -> Non
     assert registry.head.stored["Backend", "b"].revision == 1
 
 
-async def test_a_dry_run_tells_the_same_and_changes_nothing(registry: Registry) -> None:
+async def test_a_dry_run_tells_the_same_and_changes_nothing(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the warnings that the real one would give."""
+    monkeypatch.setitem(UNBUILT, "Backend", frozenset({("warmup",)}))
     await registry.apply([consumer("c", "t")], ACTOR)
     documents = [consumer("c", "u"), backend(warmup={"requests": 1})]
     dry = await registry.apply(documents, ACTOR, dry_run=True)

@@ -8,7 +8,19 @@ import pytest
 
 from control_plane.cli.main import main
 
-GOOD = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', warmup: {requests: 5}}\n"
+GOOD = """\
+kind: Backend
+metadata: {name: b}
+spec: {url: 'http://h/v1'}
+---
+kind: Model
+metadata: {name: m}
+spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}
+---
+kind: Release
+metadata: {name: r}
+spec: {model: m, from: v, to: w, notify: ['http://h']}
+"""
 BAD = "kind: Backend\nmetadata: {name: b}\nspec: {urll: 'http://h/v1'}\n"
 
 
@@ -24,8 +36,8 @@ def test_good_documents_end_with_zero(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "p.yaml").write_text(GOOD)
     assert run("-f", str(tmp_path / "p.yaml")) == 0
     captured = capsys.readouterr()
-    assert captured.out == "valid: 1 document\n"
-    assert "Backend/b: spec.warmup.requests: is accepted but has no effect yet" in captured.err
+    assert captured.out == "valid: 3 documents\n"
+    assert "Release/r: spec.notify: is accepted but has no effect yet" in captured.err
 
 
 def test_bad_documents_end_with_one_and_every_error(
@@ -41,7 +53,7 @@ def test_bad_documents_end_with_one_and_every_error(
     ]
 
 
-@pytest.mark.parametrize(("text", "status", "documents"), [(GOOD, 0, 1), (BAD, 1, 0), ("", 0, 0)])
+@pytest.mark.parametrize(("text", "status", "documents"), [(GOOD, 0, 3), (BAD, 1, 0), ("", 0, 0)])
 def test_json_output_is_for_programs(
     text: str, status: int, documents: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from control_plane.registry.state import State, documents_changed
 from control_plane.registry.values import ChangeAction, Head, StoredDocument
 from control_plane.resources.loading import RawDocument, read_text
 from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.resources.unbuilt import UNBUILT
 from tests.harness.registries import START, backend, consumer, model, raw
 
 
@@ -121,8 +122,9 @@ def test_names_given_twice_are_refused() -> None:
         parse_all([consumer("c"), consumer("c")])
 
 
-def test_warnings_are_about_the_documents_of_the_change() -> None:
+def test_warnings_are_about_the_documents_of_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unchanged ones too; not about others."""
+    monkeypatch.setitem(UNBUILT, "Backend", frozenset({("warmup",)}))
     head = head_of(backend("a", warmup={"requests": 1}), backend("b", warmup={"requests": 2}))
     plan = plan_change(head, parse_all([backend("b", warmup={"requests": 2})]))
     assert [(item.document, item.field) for item in plan.warnings] == [("Backend/b", "spec.warmup.requests")]

@@ -9,6 +9,7 @@ from control_plane.resources.documents import assemble, check_documents, load_do
 from control_plane.resources.loading import read_text
 from control_plane.resources.parsing import parse_documents
 from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.resources.unbuilt import UNBUILT
 
 
 def test_documents_of_several_files_are_one_set(tmp_path: Path) -> None:
@@ -58,8 +59,9 @@ def test_a_set_is_the_same_in_whatever_order_it_was_written() -> None:
     assert list(there.tiers) == list(back.tiers) == ["a", "b", "c"]
 
 
-def test_only_what_may_have_changed_is_checked_again() -> None:
+def test_only_what_may_have_changed_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Policies are compared when a Policy changed; notices are collected for a whole set only."""
+    monkeypatch.setitem(UNBUILT, "Backend", frozenset({("warmup",)}))
     text = b"kind: Policy\nmetadata: {name: %s}\nspec: {session: {enabled: true}}\n"
     parsed, _ = parse_documents(read_text(text % b"a" + b"---\n" + text % b"b", "p.yaml"))
     warming = b"kind: Backend\nmetadata: {name: c}\nspec: {url: 'http://h', warmup: {requests: 2}}\n"

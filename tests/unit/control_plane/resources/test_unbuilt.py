@@ -38,7 +38,7 @@ def test_each_field_that_is_set_and_not_built_is_named(spec: str, named: list[st
 
 
 def test_fields_of_other_kinds_are_named_too() -> None:
-    """Warm-up; shadows and notifications of Releases."""
+    """Shadows and notifications of Releases."""
     text = """
 kind: Backend
 metadata: {name: b}
@@ -72,7 +72,6 @@ metadata: {name: p}
 spec: {model: m, match: {lastUserMessage: hi}, answer: a}
 """
     assert fields(text) == [
-        "spec.warmup.requests",
         "spec.shadow",
         "spec.notify",
     ]
