@@ -146,7 +146,7 @@ async def _together(several: Sequence[RedisQuotas]) -> Row:
     share = len(real.served) / len(expected.served)
     refused = seen.statuses.get(429, 0)
     return Row(
-        f"64 clients, 900 RPM, {REAL_S:.0f} s, {SIDECARS} processors on one Redis: 429s seen / the provider's / of one",
+        f"64 clients, 900 RPM, {REAL_S:.0f} s, one Redis for {SIDECARS}: 429s seen / the provider's / of one",
         "0 / 0 / ≥ 97 %",
         f"{refused} / {real.refused} / {share:.1%} ({len(real.served)} calls)",
         refused == 0 and real.refused == 0 and share >= 0.97,
