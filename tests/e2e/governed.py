@@ -9,6 +9,7 @@ from collections.abc import Callable
 import httpx
 
 from tests.harness.mesh import OUTRIGGER, Mesh
+from tests.harness.plain import PLAIN
 from tests.harness.processes import until
 
 ADMIN = "admin-token-of-the-tests"
@@ -35,7 +36,10 @@ class Governed:
         self.mesh = mesh
         self.server = f"http://127.0.0.1:{mesh.api_port}"
         self.api = httpx.Client(
-            base_url=f"{self.server}/api/v1", headers={"authorization": f"Bearer {token}"}, timeout=30
+            base_url=f"{self.server}/api/v1",
+            headers={"authorization": f"Bearer {token}"},
+            timeout=30,
+            verify=PLAIN,
         )
         self._environment = {
             **os.environ,
@@ -76,6 +80,7 @@ class Governed:
         return httpx.post(
             f"{self.mesh.url}/chat/completions",
             json={"model": name, **HELLO},
+            verify=PLAIN,
             headers={"authorization": f"Bearer {key}"},
             timeout=20,
         )

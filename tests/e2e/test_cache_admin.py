@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.governed import ADMIN, SECOND, Governed, in_force
 from tests.harness.mesh import Mesh
+from tests.harness.plain import PLAIN
 from tests.harness.processes import until
 from tests.harness.redis import RedisMissingError, redis_server
 from tests.harness.rude import Act, RudeProvider, completion, reply
@@ -66,7 +67,7 @@ class Shop:
         """Ask as a tenant's Consumer; `headers` go along."""
         headers = {"authorization": f"Bearer {self.keys[team]}", **more.pop("headers", {})}
         body = {"model": model, "messages": [{"role": "user", "content": text}], **more}
-        answer = httpx.post(self._url, json=body, headers=headers, timeout=20)
+        answer = httpx.post(self._url, json=body, headers=headers, timeout=20, verify=PLAIN)
         assert answer.status_code == 200, answer.text
         return answer
 
@@ -76,7 +77,7 @@ class Shop:
             return self.ask(team, model, text).headers["x-outrigger-cache"] == "hit"
         headers = {"authorization": f"Bearer {self.keys[team]}", "x-outrigger-cache": "only"}
         body = {"model": model, "messages": [{"role": "user", "content": text}]}
-        return httpx.post(self._url, json=body, headers=headers, timeout=20).status_code == 200
+        return httpx.post(self._url, json=body, headers=headers, timeout=20, verify=PLAIN).status_code == 200
 
     def fill(self, text: str) -> dict[tuple[str, str], str]:
         """Have both tenants ask both Models; return the keys of the answers."""

@@ -33,6 +33,7 @@ from control_plane.registry.values import ITSELF
 from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import key_source
 from control_plane.store.opening import store_for
+from tests.harness.plain import PLAIN
 
 ADMIN = "the operator's token"
 
@@ -60,7 +61,7 @@ class Served:
     def client(self, token: str | None = ADMIN, **options: Any) -> httpx.AsyncClient:
         """Return a client that shows `token`."""
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, **options)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, verify=PLAIN, **options)
 
     async def token(self, role: Role, *scopes: str) -> str:
         """Return a new token."""

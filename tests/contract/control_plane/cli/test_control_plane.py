@@ -19,6 +19,7 @@ from control_plane.cli.launcher.preflight import free_port
 from control_plane.settings import ADMIN_TOKEN_LINE
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import decode
+from tests.harness.plain import PLAIN
 from tests.harness.preloaded import Preloaded, preloaded
 
 HOST = "127.0.0.1"
@@ -74,7 +75,7 @@ def wait_for(url: str, status: int) -> httpx.Response:
     deadline = time.monotonic() + 20
     while True:
         try:
-            answer = httpx.get(url)
+            answer = httpx.get(url, verify=PLAIN)
             if answer.status_code == status:
                 return answer
         except httpx.HTTPError:
@@ -154,7 +155,8 @@ def test_the_first_start_makes_an_admin_token_and_shows_it_once(tmp_path: Path) 
     with control_plane(tmp_path / "log", *options) as process:
         wait_for(f"http://{HOST}:{port}/healthz", 200)
         headers = {"authorization": f"Bearer {token}"}
-        assert httpx.get(f"http://{HOST}:{port}/api/v1/tokens", headers=headers).status_code == 200
+        tokens = f"http://{HOST}:{port}/api/v1/tokens"
+        assert httpx.get(tokens, headers=headers, verify=PLAIN).status_code == 200
         assert ended(process) == ""
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert token.encode() not in kept
@@ -173,9 +175,9 @@ def test_every_setting_may_come_by_variable(tmp_path: Path) -> None:
     with control_plane(tmp_path / "log", environment=environment) as process:
         wait_for(f"http://{HOST}:{api}/healthz", 200)
         assert "outrigger" in wait_for(f"http://{HOST}:{metrics}/metrics", 200).text
-        assert httpx.get(f"http://{HOST}:{api}/metrics").status_code == 401
+        assert httpx.get(f"http://{HOST}:{api}/metrics", verify=PLAIN).status_code == 401
         headers = {"authorization": "Bearer given-by-the-operator"}
-        assert httpx.get(f"http://{HOST}:{api}/metrics", headers=headers).status_code == 200
+        assert httpx.get(f"http://{HOST}:{api}/metrics", headers=headers, verify=PLAIN).status_code == 200
         with socket.create_connection((HOST, push), 5):
             pass
         assert ended(process) == ""

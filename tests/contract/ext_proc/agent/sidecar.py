@@ -26,6 +26,7 @@ from ext_proc.agent.run import Agent
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, encode
 from ext_proc.settings import Address, AgentSettings, EnvoySettings, RunDir
+from tests.harness.plain import PLAIN
 from tests.harness.processes import free_ports
 
 ROOT = Path(__file__).parents[4]
@@ -247,7 +248,7 @@ class Sidecar:
 
     async def ready(self) -> None:
         """Wait until Envoy serves and every decider is healthy."""
-        async with asyncio.timeout(15), httpx.AsyncClient(trust_env=False) as client:
+        async with asyncio.timeout(15), httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:
             while True:
                 with suppress(httpx.HTTPError):
                     answer = await client.get(f"http://127.0.0.1:{self.admin_port}/ready")
@@ -258,7 +259,7 @@ class Sidecar:
 
     async def stat(self, name: str) -> int:
         """Return the value of one of Envoy's stats; 0 when there is none."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=PLAIN) as client:
             answer = await client.get(
                 f"http://127.0.0.1:{self.admin_port}/stats", params={"filter": f"^{name}$"}
             )

@@ -20,6 +20,7 @@ from ext_proc.limits.claims import Metered
 from ext_proc.live_stream import LiveStream
 from ext_proc.openai.paths import Operation
 from ext_proc.transport.origin import OriginServer
+from tests.harness.plain import PLAIN
 from tests.unit.ext_proc.exchanges import HELLO, exchange, head
 from tests.unit.ext_proc.test_continuation import Provider
 from tests.unit.ext_proc.test_flights import DONE, USAGE, event
@@ -40,7 +41,8 @@ class Origin:
         self.flight: Flight = self.flights.open(b"k", leader, self.live)
         self.flight.backend = "b"
         self.server = OriginServer(self.flights, provider, socket, structlog.get_logger())
-        self.client = httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(socket)), timeout=5)
+        by_socket = httpx.AsyncHTTPTransport(uds=str(socket), verify=PLAIN)
+        self.client = httpx.AsyncClient(transport=by_socket, timeout=5)
 
     def request(self, follower: Follower = ASKING, named: str | None = None) -> httpx.Request:
         """Return the request of a follower that is expected, or one that names something else."""

@@ -13,6 +13,7 @@ from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.mesh import Mesh, control_plane_probe, envoy_probe
 from control_plane.cli.launcher.plan import ChildSpec, Role
 from control_plane.cli.launcher.preflight import free_port
+from tests.harness.plain import PLAIN
 
 HOST = "127.0.0.1"
 # Writes its name when it is told to stop.
@@ -121,7 +122,7 @@ async def test_probes_read_what_servers_say(status: int, body: bytes, missing: t
 
     server = await asyncio.start_server(serve, HOST, 0)
     url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
-    async with server, httpx.AsyncClient() as client:
+    async with server, httpx.AsyncClient(verify=PLAIN) as client:
         assert await control_plane_probe(url)(client) == missing[0]
         assert await envoy_probe(url)(client) == missing[1]
 
@@ -129,6 +130,6 @@ async def test_probes_read_what_servers_say(status: int, body: bytes, missing: t
 async def test_probes_of_servers_that_are_not_there_say_so() -> None:
     """A refused connection is an answer too."""
     url = f"http://{HOST}:{free_port(HOST)}"
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(verify=PLAIN) as client:
         assert await control_plane_probe(url)(client) == "the control plane does not answer"
         assert await envoy_probe(url)(client) == "Envoy does not answer"

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from control_plane.cli.launcher.preflight import free_port
+from tests.harness.plain import PLAIN
 
 HOST = "127.0.0.1"
 
@@ -37,7 +38,7 @@ class Launched:
         deadline = time.monotonic() + within_s
         while True:
             try:
-                if httpx.get(f"{self.api}/readyz").status_code == 200:
+                if httpx.get(f"{self.api}/readyz", verify=PLAIN).status_code == 200:
                     return
             except httpx.HTTPError:
                 pass
@@ -49,7 +50,7 @@ class Launched:
         """Make one call."""
         message = {"role": "user", "content": "Hello"}
         body = {"model": "gpt-4o-mini", "messages": [message]}
-        return httpx.post(f"{self.proxy}/v1/chat/completions", json=body, timeout=20)
+        return httpx.post(f"{self.proxy}/v1/chat/completions", json=body, timeout=20, verify=PLAIN)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from control_plane.tools.provider import Behaviour, ProviderSettings, running_provider
 from control_plane.tools.provider.wire.server import CannotListen
 from tests.contract.control_plane.tools.provider.servers import CHAT, certificates
+from tests.harness.plain import PLAIN
 from tests.unit.control_plane.tools.provider.clocks import JumpingClock
 
 
@@ -17,7 +18,7 @@ async def test_url_and_base_path() -> None:
     """The URL is what a client takes as its base URL, whatever the base path."""
     async with (
         running_provider(ProviderSettings(base_path="/some/api")) as provider,
-        httpx.AsyncClient(trust_env=False) as http,
+        httpx.AsyncClient(trust_env=False, verify=PLAIN) as http,
     ):
         assert provider.url == f"http://127.0.0.1:{provider.port}/some/api"
         assert (await http.get(f"{provider.url}/models")).status_code == 200
@@ -28,7 +29,7 @@ async def test_reset_forgets_script_and_log() -> None:
     """After a reset nothing scripted is left and nothing is remembered."""
     async with (
         running_provider(ProviderSettings()) as provider,
-        httpx.AsyncClient(trust_env=False) as http,
+        httpx.AsyncClient(trust_env=False, verify=PLAIN) as http,
     ):
         provider.script(Behaviour(status=500), Behaviour(status=500))
         assert (await http.post(f"{provider.url}/chat/completions", json=CHAT)).status_code == 500
@@ -57,7 +58,7 @@ async def test_wrong_tls_files() -> None:
 async def test_stopping_ends_calls() -> None:
     """A provider that stops leaves no call and no connection behind."""
     async with (
-        httpx.AsyncClient(trust_env=False) as http,
+        httpx.AsyncClient(trust_env=False, verify=PLAIN) as http,
         running_provider(ProviderSettings(decode_ms_per_token=10_000)) as provider,
     ):
         call = asyncio.create_task(http.post(f"{provider.url}/chat/completions", json=CHAT))
@@ -74,7 +75,7 @@ async def test_a_clock_of_ones_own() -> None:
     async with (
         asyncio.timeout(5),
         running_provider(settings, clock=clock) as provider,
-        httpx.AsyncClient(trust_env=False) as http,
+        httpx.AsyncClient(trust_env=False, verify=PLAIN) as http,
     ):
         assert (await http.post(f"{provider.url}/chat/completions", json=CHAT)).status_code == 200
     assert clock.now > 1000 + 60 + 300
