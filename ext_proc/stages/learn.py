@@ -13,7 +13,7 @@ from ext_proc.contract.policies import RetryPolicy
 from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.openai.ratelimits import RateLimitHint, speaks_of_quota
 from ext_proc.pipeline import PassingStage
-from ext_proc.providers.hints import Hint, read_hint
+from ext_proc.providers.hints import REFUSALS, Hint, read_hint
 
 ASK_AGAIN_S: Final = 0.02
 _SAYS_SOMETHING: Final = float("-inf")
@@ -66,9 +66,12 @@ class Learn(PassingStage):
         response, backend = exchange.response, exchange.backend
         if response is None or backend is None:
             return None
+        speaks = speaks_of_quota(response.headers)
+        if not speaks and response.status not in REFUSALS and not self._hints.needs(backend.name):
+            return None
         hint = read_hint(response.status, response.headers, self._now())
         self._hints.observe(backend.name, response.status, hint, exchange.policy.retry)
-        if speaks_of_quota(response.headers):
+        if speaks:
             self._ask_at[backend.name] = _SAYS_SOMETHING
             self._quota.observe(backend.name, hint.quota)
         return None
