@@ -26,12 +26,13 @@ from tests.bench.limits import measure_limits
 from tests.bench.load import LoadFailed, ensure_wrk
 from tests.bench.measure import Bench, Effort, Row
 from tests.bench.pacing import measure_pacing
+from tests.bench.releases import measure_releases
 from tests.bench.semantic import measure_semantic
 from tests.bench.sharing import measure_sharing
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic", "limits", "pacing")
+ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic", "limits", "pacing", "releases")
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -78,6 +79,9 @@ def main() -> int:
         if "pacing" in chosen:
             console.print("[dim]measuring pacing …[/]")
             rows += measure_pacing(effort, _made(folder / "pacing"))
+        if "releases" in chosen:
+            console.print("[dim]measuring releases …[/]")
+            rows += measure_releases(effort)
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0
