@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from control_plane.registry.errors import NotFoundError, ReleaseConflictError
+from control_plane.registry.errors import NotFoundError, ReleaseConflictError, StoreUnavailableError
 from control_plane.registry.ledger import Change, Ledger
 from control_plane.registry.ports import Reading
 from control_plane.registry.state import renumbered
 from control_plane.registry.values import ITSELF, Actor, Head
-from control_plane.releases.analysis import Analysis, Verdict, folded, judged
+from control_plane.releases.analysis import Analysis, Outcome, Verdict, folded, judged
 from control_plane.releases.counts import NEITHER, Both
 from control_plane.releases.gates import Gate, gates_of
 from control_plane.releases.machine import (
@@ -83,15 +83,18 @@ class Releases:
         return moved
 
     async def judged(self, name: str) -> Judged:
-        """Return how far a Release is and what its numbers say.
+        """Return how far a Release is and what its numbers say; while the database is away, no numbers.
 
         Raises:
             NotFoundError: there is no such Release.
         """
         head = self._ledger.state.head
         standing, spec = _standing(head, name), _spec(head, name)
-        async with self._ledger.look() as reading:
-            analysis = analysis_of(await reading.evidence(name))
+        try:
+            async with self._ledger.look() as reading:
+                analysis = analysis_of(await reading.evidence(name))
+        except StoreUnavailableError:
+            return Judged(standing, standing.reason, Verdict(Outcome.WAIT, standing.reason), NEITHER)
         verdict = _verdict(standing, spec, analysis, _gates(head, spec))
         now_s = self._ledger.now().timestamp()
         return Judged(standing, waiting_for(standing, plan_of(spec), verdict, now_s), verdict, analysis.step)

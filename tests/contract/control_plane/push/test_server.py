@@ -15,7 +15,8 @@ from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
 from control_plane.push.questions import Questions
 from control_plane.push.server import PushServer
-from control_plane.push.views import EnvoyState, SidecarView
+from control_plane.push.views import EnvoyState, ReleaseCounts, Released, SidecarView
+from control_plane.releases.counts import Counts
 from ext_proc.contract import push_pb2
 from ext_proc.contract.cache import CacheAnswer, CacheEntry, CacheQuestion
 from ext_proc.contract.cache_wire import answer_message
@@ -116,6 +117,21 @@ async def test_what_a_sidecar_reports_is_shown(connect: Connect, fleet: Fleet) -
     assert [(item.model, item.calls, item.errors, item.duration) for item in shown.versions] == [
         ("m", 3, 1, {40: 2})
     ]
+
+
+async def test_what_it_counted_of_releases_is_told_apart(connect: Connect, fleet: Fleet) -> None:
+    """With the sidecar and its epoch, for whoever adds it up; and whether it obeys."""
+    sidecar = connect()
+    await sidecar.hello("a")
+    pushed = await sidecar.receive()
+    assert fleet.released() == [Released("a", "", ())]
+    assert not fleet.obeyed()
+    counted = push_pb2.VersionStatistics(release="r", version="v", calls=3, throttled=1)
+    await sidecar.say(push_pb2.Report(statistics=push_pb2.Statistics(epoch="e", releases=[counted])))
+    await sidecar.say(push_pb2.Report(ack=push_pb2.Ack(version=pushed.version)))
+    await until(fleet.obeyed)
+    assert fleet.released() == [Released("a", "e", (ReleaseCounts("r", "v", Counts(3, 1)),))]
+    assert view(fleet, "a").versions == ()
 
 
 async def test_a_sidecar_that_goes_is_marked_as_gone(connect: Connect, fleet: Fleet) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from control_plane.registry.errors import NotFoundError, ReleaseConflictError
+from control_plane.registry.errors import NotFoundError, ReleaseConflictError, StoreUnavailableError
 from control_plane.registry.registry import Registry
 from control_plane.releases.analysis import Outcome
 from control_plane.releases.counts import Both, Counts
 from control_plane.releases.machine import Action, Phase, Standing
-from tests.harness.registries import ACTOR, SetClock, backend, raw
+from control_plane.store.opening import store_for
+from tests.harness.registries import ACTOR, FlakyStore, SetClock, backend, new_registry, raw
 
 VERSIONS = [{"name": "old", "backend": "b"}, {"name": "new", "backend": "b", "weight": 0}]
 SPEC = {
@@ -141,3 +143,18 @@ async def test_without_news_nothing_is_written(registry: Registry) -> None:
     for _ in range(3):
         await look(registry)
     assert (registry.head.revision, registry.head) == (revision, epochs)
+
+
+async def test_without_its_database_a_release_is_still_shown(tmp_path: Path) -> None:
+    """As far as it is known, without numbers."""
+    flaky = FlakyStore(store_for(None, tmp_path))
+    registry = new_registry(flaky, tmp_path)
+    await registry.open()
+    await registry.apply(
+        [backend(), raw("Model", "m", versions=VERSIONS), raw("Release", "r", **SPEC)], ACTOR
+    )
+    flaky.failure = StoreUnavailableError("gone")
+    judged = await registry.release_verdict("r")
+    assert (judged.standing.share, judged.reason, judged.verdict.readings) == (5, "applied", ())
+    flaky.failure = None
+    await registry.close()

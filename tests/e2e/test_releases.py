@@ -1,0 +1,189 @@
+"""Grey releases in the mesh: shares that are met, a bad version that goes back by itself, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.governed import ADMIN, BACKEND, HELLO, Governed
+from tests.harness.mesh import OUTRIGGER, Mesh, http_status
+from tests.harness.plain import PLAIN
+from tests.harness.processes import free_ports, until
+
+MODEL = """\
+kind: Model
+metadata: {name: m}
+spec:
+  versions:
+    - {name: old, backend: simulated, upstreamModel: old}
+    - {name: new, backend: bad, upstreamModel: new, weight: 0}
+    - {name: twin, backend: simulated, upstreamModel: twin, weight: 0}
+"""
+POLICY = "kind: Policy\nmetadata: {name: once}\nspec: {retry: {attempts: 1}}\n"
+
+
+def release(name: str, *, to: str = "new", **spec: Any) -> dict[str, Any]:
+    """Return a Release of `m`."""
+    wanted = {"model": "m", "from": "old", "to": to, "bake": "1h", **spec}
+    return {"kind": "Release", "metadata": {"name": name}, "spec": wanted}
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A provider of which every second answer is an error."""
+    port = free_ports(1)[0]
+    with (tmp_path_factory.mktemp("bad") / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(OUTRIGGER), "provider", "--port", str(port), "--error-rate", "0.5"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    until(lambda: http_status(f"http://127.0.0.1:{port}/v1/models") == 200, 20, "the bad provider listens")
+    yield port
+    process.send_signal(signal.SIGTERM)
+    process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def governed(bad: int, simulated: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Governed]:
+    """One mesh with a good, a bad and another good version of the Model `m`."""
+    good = BACKEND.format(name="simulated", port=simulated, default="true")
+    documents = "---\n".join([good, BACKEND.format(name="bad", port=bad, default="false"), MODEL, POLICY])
+    folder: Path = tmp_path_factory.mktemp("releases")
+    with Mesh(folder, documents, options=["--admin-token", ADMIN]) as mesh:
+        yield Governed(mesh)
+
+
+@pytest.fixture(autouse=True)
+def _no_release_left(governed: Governed) -> Iterator[None]:
+    """Each test begins with the Model's own weights."""
+    yield
+    for found in governed.api.get("releases").json()["items"]:
+        governed.api.delete(f"releases/{found['metadata']['name']}").raise_for_status()
+
+
+def apply(governed: Governed, document: dict[str, Any]) -> None:
+    """Apply a Release and wait until the sidecar follows it."""
+    name = document["metadata"]["name"]
+    governed.api.put(f"releases/{name}", json=document).raise_for_status()
+    followed(governed)
+
+
+def followed(governed: Governed) -> None:
+    """Wait until the sidecar holds what is in force: a second at most."""
+    until(lambda: all(one["inForce"] for one in governed.api.get("sidecars").json()["items"]), 3, "in force")
+
+
+def status(governed: Governed, name: str) -> dict[str, Any]:
+    """Return how far a Release is."""
+    found: dict[str, Any] = governed.api.get(f"releases/{name}").json()["status"]
+    return found
+
+
+async def called(governed: Governed, number: int, **headers: str) -> list[tuple[int, str]]:
+    """Call `m` so many times; return each status with the version that answered."""
+    return await called_by(governed, [headers] * number)
+
+
+async def called_by(governed: Governed, callers: Sequence[Mapping[str, str]]) -> list[tuple[int, str]]:
+    """Call `m` once with the headers of each caller."""
+    async with httpx.AsyncClient(base_url=governed.mesh.url, timeout=30, verify=PLAIN) as client:
+        body = {"model": "m", **HELLO}
+        room = asyncio.Semaphore(20)
+
+        async def one(headers: Mapping[str, str]) -> tuple[int, str]:
+            async with room:
+                answer = await client.post("chat/completions", json=body, headers=headers)
+            return answer.status_code, answer.headers.get("x-outrigger-version", "")
+
+        return await asyncio.gather(*map(one, callers))
+
+
+def versions(found: list[tuple[int, str]]) -> Counter[str]:
+    """Count by version."""
+    return Counter(version for _, version in found)
+
+
+async def test_people_lead_a_release_to_its_end(governed: Governed) -> None:
+    """Shares are exact at 0 and 100, sessions keep their version as it grows, deleting gives weights back."""
+    apply(governed, release("led", to="twin", steps=[10, 60], match={"headers": {"x-team": "a"}}))
+    assert versions(await called(governed, 40)) == {"old": 40}
+    callers = [{"x-team": "a", "x-outrigger-session": f"s{number}"} for number in range(40)]
+    shares = [status(governed, "led")["share"]]
+    on_new: set[int] = set()
+    while True:
+        found = await called_by(governed, callers)
+        now = {number for number, (_, version) in enumerate(found) if version == "twin"}
+        assert on_new <= now
+        on_new = now
+        if shares[-1] == 100:
+            break
+        code, out, err = governed.run("release", "promote", "led", "-o", "json")
+        assert code == 0, err
+        shares.append(json.loads(out)["status"]["share"])
+        followed(governed)
+    assert shares == [10, 60, 100]
+    assert len(on_new) == 40
+    until(lambda: status(governed, "led")["phase"] == "done", 5, "the release is done")
+    assert governed.run("release", "promote", "led")[0] == 1
+    assert governed.api.post("releases/led/abort").status_code == 409
+    governed.api.delete("releases/led").raise_for_status()
+    followed(governed)
+    assert versions(await called(governed, 20, **{"x-team": "a"})) == {"old": 20}
+
+
+async def test_a_bad_version_goes_back_by_itself(governed: Governed) -> None:
+    """Under load: nobody but its own callers sees an error, and soon nobody is on it."""
+    apply(governed, release("bad", steps=[20, 100], gates={"minRequests": 5000}))
+    wrong: list[tuple[int, str]] = []
+    deadline = time.monotonic() + 10
+    while status(governed, "bad")["phase"] not in ("rolling-back", "rolled-back"):
+        assert time.monotonic() < deadline, status(governed, "bad")
+        wrong += await called(governed, 50)
+    followed(governed)
+    until(lambda: status(governed, "bad")["phase"] == "rolled-back", 5, "rolled back")
+    found = status(governed, "bad")
+    assert (found["share"], found["reason"].split(":")[0]) == (0, "errorRate")
+    assert {version for code, version in wrong if code != 200} == {"new"}
+    assert versions(await called(governed, 60)) == {"old": 60}
+    row = governed.api.get("audit").json()["items"][0]
+    assert (row["action"], row["target"]) == ("release", "Release/bad")
+
+
+async def test_a_good_version_goes_on_by_itself(governed: Governed) -> None:
+    """With its bake over and enough requests."""
+    gates = {"minRequests": 20, "latencyP95": {"maxRatio": 50}, "ttftP95": {"maxRatio": 50}}
+    apply(governed, release("good", to="twin", steps=[50, 100], bake="1s", gates=gates))
+    deadline = time.monotonic() + 20
+    while status(governed, "good")["phase"] != "done":
+        assert time.monotonic() < deadline, status(governed, "good")
+        assert {code for code, _ in await called(governed, 20)} == {200}
+    assert versions(await called(governed, 20)) == {"twin": 20}
+
+
+async def test_a_dead_control_plane_loses_no_release(governed: Governed) -> None:
+    """Killed in the middle of one: callers notice nothing, and it goes on where it was."""
+    apply(governed, release("kept", steps=[20, 100], gates={"minRequests": 5000}))
+    governed.api.post("releases/kept/pause").raise_for_status()
+    followed(governed)
+    before = status(governed, "kept")
+    governed.mesh.kill("control-plane")
+    shares = versions(await called(governed, 200))
+    assert 15 <= shares["new"] <= 75
+    until(lambda: http_status(f"{governed.server}/readyz") == 200, 20, "the control plane is back")
+    after = status(governed, "kept")
+    assert (after["phase"], after["share"], after["decisions"]) == ("paused", 20, before["decisions"])
+    governed.api.post("releases/kept/abort").raise_for_status()
+    followed(governed)
+    assert versions(await called(governed, 60)) == {"old": 60}
