@@ -15,6 +15,7 @@ from control_plane.api import door, login
 from control_plane.api.apply import add_apply_route
 from control_plane.api.bodies import Bodies
 from control_plane.api.cache import add_cache_routes
+from control_plane.api.dashboard import add_dashboard
 from control_plane.api.documents import add_document_routes
 from control_plane.api.front import Front
 from control_plane.api.guard import GuardedRoute, RecordRefusal
@@ -22,7 +23,6 @@ from control_plane.api.keys import add_key_routes
 from control_plane.api.mesh import add_mesh_routes
 from control_plane.api.metrics import ApiMetrics
 from control_plane.api.openapi import describer
-from control_plane.api.overview import add_overview
 from control_plane.api.ports import Caches, Fleet, Registry, Surroundings
 from control_plane.api.probes import add_probe_routes
 from control_plane.api.problems import add_problem_handlers
@@ -95,7 +95,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)
     add_token_routes(app, parts.registry, bodies, parts.surroundings)
     add_secret_routes(app, parts.registry, bodies)
-    add_overview(app, parts.registry, parts.fleet)
+    add_dashboard(app)
     login.add_login_routes(app, gate, parts.sessions)
     add_reference_routes(app, describer(app))
     # The middleware added last is the outermost.

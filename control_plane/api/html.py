@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Final
 
 from starlette.responses import Response
 
 STYLE: Final = """
-:root { color-scheme: light dark; --line: #8885; --dim: #7a7a7a; --good: #1a7f37; --bad: #c62828; }
+:root { color-scheme: light dark; --paper: light-dark(#f5f7f8, #0e1518); --card: light-dark(#fff, #162024);
+  --ink: light-dark(#14212b, #e6edef); --dim: light-dark(#51626e, #9fb0b8);
+  --line: light-dark(#cfd8dd, #34444b); --accent: light-dark(#0f766e, #2dd4bf);
+  --on: light-dark(#fff, #04211d); --bad: light-dark(#b42323, #ff9b94) }
 * { box-sizing: border-box }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2.5rem auto; padding: 0 1.25rem }
-header { display: flex; gap: 1.25rem; align-items: baseline; margin-bottom: 2rem }
-header h1 { font-size: 1.35rem; margin: 0 auto 0 0 }
-h2 { font-size: 1.05rem; margin: 2rem 0 .5rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line) }
-th { font-weight: 600; color: var(--dim) }
-td { overflow-wrap: anywhere }
-form.login { max-width: 26rem; margin: 5rem auto }
-label { display: block; margin: 1rem 0 .25rem }
-input { font: inherit; width: 100%; padding: .5rem }
-button { font: inherit; padding: .45rem 1.1rem; margin-top: 1rem; cursor: pointer }
-header button { margin: 0; padding: .1rem .7rem }
-.dim { color: var(--dim) } .good { color: var(--good) } .bad { color: var(--bad) }
+main { width: min(25rem, 100%) }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0; min-height: 100vh; display: grid; place-items: center;
+  padding: 1rem; color: var(--ink); background: var(--paper) }
+form.login { background: var(--card); border: 1px solid var(--line);
+  border-radius: 14px; padding: 1.75rem }
+h1 { font-size: 1.35rem; margin: 0 0 .25rem }
+label { display: block; margin: 1rem 0 .25rem; font-weight: 550 }
+input { font: inherit; width: 100%; padding: .5rem .7rem; border: 1px solid var(--line); border-radius: 8px;
+  color: inherit; background: var(--paper) }
+button { font: inherit; font-weight: 600; padding: .5rem 1.1rem; margin: 1rem 0 .5rem; width: 100%;
+  cursor: pointer; border: 0; border-radius: 8px; background: var(--accent); color: var(--on) }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+.dim { color: var(--dim); font-size: .88rem } .bad { color: var(--bad) }
 """
 
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -49,7 +51,7 @@ def page(
     text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>{body}</body></html>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>"
     )
     return Response(text, status, page_headers(policy, headers), "text/html")
 
@@ -62,29 +64,3 @@ def page_headers(policy: str, more: Mapping[str, str] | None = None) -> dict[str
         "referrer-policy": "no-referrer",
         **(more or {}),
     }
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts, each of them escaped; a cell may be `Marked`."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    lines = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
-
-
-class Marked(str):
-    """A text with a class of the style: `good`, `bad` or `dim`."""
-
-    __slots__ = ("mark",)
-
-    def __new__(cls, text: str, mark: str) -> Marked:
-        """Return `text` with `mark`."""
-        found = super().__new__(cls, text)
-        found.mark = mark
-        return found
-
-    mark: str
-
-
-def _cell(text: str) -> str:
-    mark = f' class="{escape(text.mark)}"' if isinstance(text, Marked) else ""
-    return f"<td{mark}>{escape(text)}</td>"

@@ -1,0 +1,6 @@
+// cache: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.cache")), empty(t("shell.nothing")));
+}

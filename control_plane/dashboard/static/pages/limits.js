@@ -1,0 +1,6 @@
+// limits: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.limits")), empty(t("shell.nothing")));
+}

@@ -1,0 +1,6 @@
+// models: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.models")), empty(t("shell.nothing")));
+}

@@ -1,0 +1,6 @@
+// overview: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.overview")), empty(t("shell.nothing")));
+}

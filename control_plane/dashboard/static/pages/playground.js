@@ -1,0 +1,6 @@
+// playground: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.playground")), empty(t("shell.nothing")));
+}

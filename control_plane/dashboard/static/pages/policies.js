@@ -1,0 +1,6 @@
+// policies: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.policies")), empty(t("shell.nothing")));
+}

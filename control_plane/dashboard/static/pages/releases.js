@@ -1,0 +1,6 @@
+// releases: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.releases")), empty(t("shell.nothing")));
+}

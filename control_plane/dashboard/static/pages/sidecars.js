@@ -1,0 +1,6 @@
+// sidecars: to come.
+import { empty, heading } from "../widgets.js";
+
+export function render(root, { t }) {
+  root.append(heading(t("page.sidecars")), empty(t("shell.nothing")));
+}
