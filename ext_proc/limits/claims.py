@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from ext_proc.contract.snapshot import Limits
 from ext_proc.limits.estimates import NOTHING, Estimate
+from ext_proc.limits.money import MOST
 from ext_proc.limits.priorities import Shedding, share_of
 
 MILLION: Final = 1_000_000
@@ -64,7 +65,7 @@ class Account:
 
     def __post_init__(self) -> None:
         limits, cost = self.limits, self.limits.cost_per_day
-        day_cost = max(round(cost * MILLION), 1) if cost is not None else None
+        day_cost = max(round(min(cost * MILLION, MOST)), 1) if cost is not None else None
         found = (
             self._bound(REQUESTS, limits.requests_per_minute, Rate.REQUESTS),
             self._bound(TOKENS, limits.tokens_per_minute, Rate.TOKENS),

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from ext_proc.contract.snapshot import Prices
+
+MOST: Final = 2**53
+"""More is not counted: Redis' numbers are exact up to here."""
 
 
 def cost_of(prices: Prices | None, prompt: int, output: int) -> int:
@@ -14,4 +18,4 @@ def cost_of(prices: Prices | None, prompt: int, output: int) -> int:
     """
     if prices is None:
         return 0
-    return math.ceil(prompt * prices.input_per_million + output * prices.output_per_million)
+    return math.ceil(min(prompt * prices.input_per_million + output * prices.output_per_million, MOST))

@@ -51,6 +51,7 @@ LEASE_US: Final = 30_000_000
 RENEW_EVERY_S: Final = 10.0
 FRESH_US: Final = 2_000_000
 REMEMBERED: Final = 4096
+UNTOLD_OF_ONE: Final = 65_536
 RESERVE: Final = Script("window.lua", "reserve.lua")
 SETTLE: Final = Script("window.lua", "settle.lua")
 RENEW: Final = Script("renew_limits.lua")
@@ -118,8 +119,7 @@ class RedisBook:
             return verdict
         admitted = Reservation(claims, 0, verdict.admitted.tokens, mirror=verdict.admitted)
         for claim in claims:
-            if len(self._untold) < REMEMBERED:
-                self._untold.setdefault(claim.account.key, {})[admitted] = _claimed(claim)
+            self._remember(claim, admitted)
         fallback.append(admitted)
         return verdict._replace(admitted=admitted)
 
@@ -250,6 +250,20 @@ class RedisBook:
                     wait_s = max(reading.reset_s - (now - heard_at) / 1e6, 1.0)
                     return Refusal(claim.account, rate, reading.limit, wait_s)
         return None
+
+    def _remember(self, claim: Claim, admitted: Reservation) -> None:
+        """Keep what Redis is to be told of, as long as it counts; of a long outage the latest."""
+        if len(self._untold) >= REMEMBERED and claim.account.key not in self._untold:
+            return
+        untold = self._untold.setdefault(claim.account.key, {})
+        untold[admitted] = _claimed(claim)
+        counts_from = self._clock_us() - _span_us((claim,))
+        while untold:
+            oldest = next(iter(untold))
+            counts = oldest.mirror is None or oldest.mirror.at_us > counts_from
+            if counts and len(untold) <= UNTOLD_OF_ONE:
+                return
+            del untold[oldest]
 
     def _sum(self, untold: Untold) -> Amounts:
         """Return what Redis has to be told; what is over counts no more."""

@@ -18,6 +18,7 @@ from ext_proc.answers import Clocks
 from ext_proc.contract.snapshot import Limits
 from ext_proc.limits.book import MemoryBook
 from ext_proc.limits.claims import Account, Claim, Rate, Reservation, Unavailable
+from ext_proc.limits.priorities import shedding_of
 from ext_proc.limits.window import SPAN_US
 from ext_proc.stages.limit import Book
 from ext_proc.stores.limit_words import NOTHING, PREFIX, Amounts, Shape, corrections_of
@@ -118,6 +119,58 @@ async def test_settled_and_given_back_exactly_once(book: Book) -> None:
         while await remaining(book, both) != (8, 820):
             pass
     assert await remaining(book, both) == (8, 820)
+
+
+async def test_budgets_of_a_day_are_settled_like_a_minutes_tokens(book: Book) -> None:
+    """Reserved, settled, given back; the refusal tells the wait."""
+    day = Account(
+        "consumer:c", "c", Limits(tokens_per_minute=10**6, tokens_per_day=1_000, cost_per_day=0.002)
+    )
+    one, two = [await admitted(book, Claim(day, tokens=400, cost=900)) for _ in range(2)]
+    book.settle(one, 300, 1_500)
+    book.refund(two)
+    for ended in (one, two):
+        book.release(ended)
+    async with asyncio.timeout(2):
+        while (await book.reserve([Claim(day, 0, 700, cost=500)])).admitted is None:
+            pass
+    refusal = (await book.reserve([Claim(day, 0, 1, cost=1)])).refusal
+    assert refusal is not None
+    assert (refusal.rate, refusal.limit) in ((Rate.DAY_TOKENS, 1_000), (Rate.DAY_COST, 2_000))
+    assert 86_390 < refusal.wait_s <= 86_400
+    assert book.load(day).day == 1.0
+
+
+async def test_a_budget_outlasts_a_processor(processor: Make) -> None:
+    """Whoever comes next sees what was used."""
+    day = Account("consumer:c", "c", Limits(tokens_per_day=100))
+    await admitted(processor("old"), Claim(day, tokens=100))
+    assert (await processor("new").reserve([Claim(day, tokens=1)])).admitted is None
+
+
+async def test_lower_priorities_leave_room_for_the_upper(book: Book) -> None:
+    """From their first call on; beyond four fifths once they have asked; by requests and places alike."""
+    for limits, end in ((Limits(20), "r"), (Limits(concurrency=20), "c")):
+        low, high = [
+            Account(f"model:{end}", "m", limits, shedding_of(priority, (0, 10))) for priority in (0, 10)
+        ]
+        passed = [(await book.reserve([Claim(low)])).admitted for _ in range(20)]
+        assert sum(reservation is not None for reservation in passed) == 19
+        refusal = (await book.reserve([Claim(low)])).refusal
+        assert refusal is not None
+        assert refusal.shed
+        await admitted(book, Claim(high))
+        refusal = (await book.reserve([Claim(high)])).refusal
+        assert refusal is not None
+        assert not refusal.shed
+        for reservation in passed[:3]:
+            assert reservation is not None
+            book.refund(reservation)
+            book.release(reservation)
+        async with asyncio.timeout(2):
+            while (await book.reserve([Claim(high)])).admitted is None:
+                pass
+        assert (await book.reserve([Claim(low)])).admitted is None
 
 
 async def test_places_are_given_back(book: Book) -> None:
