@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from ext_proc.contract.policies import RetryPolicy
 from ext_proc.providers.cooling import Cooling
 from ext_proc.providers.hints import Hint, read_hint
 from ext_proc.providers.pacing import Spread
+
+_DEFAULT: Final = RetryPolicy()
 
 
 class Others(Protocol):
@@ -50,19 +52,22 @@ class Watch:
         self._others = others
         self._clock = clock
         self._now = now
+        # By Backend: the Policy of a call to it lately.
+        self._retries: dict[str, RetryPolicy] = {}
         self._on_change: list[Callable[[str], None]] = []
 
     def on_change(self, call: Callable[[str], None]) -> None:
         """Have `call` told of every Backend of which something new is known."""
         self._on_change.append(call)
 
-    def needs(self, backend: str) -> bool:
-        """Say whether every answer of `backend` matters."""
+    def needs(self, backend: str, retry: RetryPolicy) -> bool:
+        """Say whether the answer of a call to `backend` matters in any case; `retry` is the call's Policy."""
+        self._retries[backend] = retry
         return backend in self.cooling or backend in self.spread
 
     def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
         """Take notice of an answer; `retry` is the Policy of its call."""
-        matters = hint.cools or self.needs(backend)
+        matters = hint.cools or backend in self.cooling or backend in self.spread
         now = self._clock()
         wait_s = self.cooling.observe(backend, status, hint, retry, now)
         if wait_s:
@@ -71,12 +76,10 @@ class Watch:
         if matters:
             self.changed(backend)
 
-    def observe_attempt(
-        self, backend: str, status: int, headers: Mapping[str, str], retry: RetryPolicy | None = None
-    ) -> None:
+    def observe_attempt(self, backend: str, status: int, headers: Mapping[str, str]) -> None:
         """Take notice of one try that Envoy has made; `headers` have lower-case names."""
         hint = read_hint(status, headers, self._now())
-        self.observe(backend, status, hint, retry if retry is not None else RetryPolicy())
+        self.observe(backend, status, hint, self._retries.get(backend, _DEFAULT))
 
     def heard(self, backend: str, wait_s: float) -> None:
         """Leave `backend` alone for `wait_s`: another processor says so."""

@@ -30,8 +30,8 @@ class QuotaObserver(Protocol):
 class HintObserver(Protocol):
     """Who is told of what answers say about their provider."""
 
-    def needs(self, backend: str) -> bool:
-        """Say whether every answer of `backend` matters."""
+    def needs(self, backend: str, retry: RetryPolicy) -> bool:
+        """Say whether the answer of a call to `backend` matters in any case; `retry` is the call's Policy."""
         ...
 
     def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
@@ -54,11 +54,10 @@ class Learn(PassingStage):
         backend = exchange.backend
         if backend is not None:
             now = self._now()
-            if self._ask_at.get(backend.name, _SAYS_SOMETHING) <= now:
+            needed = self._hints.needs(backend.name, exchange.policy.retry)
+            if needed or self._ask_at.get(backend.name, _SAYS_SOMETHING) <= now:
                 exchange.wants_head = True
                 self._ask_at[backend.name] = now + ASK_AGAIN_S
-            elif self._hints.needs(backend.name):
-                exchange.wants_head = True
         return None
 
     def on_response_head(self, exchange: Exchange) -> Answer | None:
@@ -67,7 +66,11 @@ class Learn(PassingStage):
         if response is None or backend is None:
             return None
         speaks = speaks_of_quota(response.headers)
-        if not speaks and response.status not in REFUSALS and not self._hints.needs(backend.name):
+        if (
+            not speaks
+            and response.status not in REFUSALS
+            and not self._hints.needs(backend.name, exchange.policy.retry)
+        ):
             return None
         hint = read_hint(response.status, response.headers, self._now())
         self._hints.observe(backend.name, response.status, hint, exchange.policy.retry)

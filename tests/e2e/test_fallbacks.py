@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -27,10 +28,16 @@ from tests.harness.rude import (
     stream_reply,
 )
 
+COOLED_S = 0.2
+"""After a refusal without a time a Backend is left alone for a tenth of a second here."""
 DOCUMENTS = """\
 kind: Backend
 metadata: {{name: first}}
 spec: {{url: "http://127.0.0.1:{one}/v1", default: true}}
+---
+kind: Backend
+metadata: {{name: long}}
+spec: {{url: "http://127.0.0.1:{one}/v1"}}
 ---
 kind: Backend
 metadata: {{name: second}}
@@ -73,6 +80,10 @@ metadata: {{name: strict}}
 spec: {{versions: [{{name: v1, backend: first}}], fallbacks: [spare]}}
 ---
 kind: Model
+metadata: {{name: hinted}}
+spec: {{versions: [{{name: v1, backend: long}}], fallbacks: [spare]}}
+---
+kind: Model
 metadata: {{name: told}}
 spec: {{versions: [{{name: v1, backend: first}}], fallbacks: [spare]}}
 ---
@@ -100,6 +111,12 @@ def pair(rude: RudeProvider, two: RudeProvider, tmp_path_factory: pytest.TempPat
     folder: Path = tmp_path_factory.mktemp("pair")
     with Mesh(folder, documents, environment={"E2E_PROVIDER_KEY": PROVIDER_KEY}) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+async def _cooled() -> None:
+    """Begin when what the test before has made cool has cooled."""
+    await asyncio.sleep(COOLED_S)
 
 
 def chat(model: str, question: str, **more: object) -> dict[str, object]:
@@ -149,6 +166,7 @@ async def test_what_a_stand_in_answered_is_not_the_models_own(
     headers = rude.script(script, reply(503, "{}"), reply(503, "{}"), reply(200, completion("own")))
     two.script(script, reply(200, completion("from the spare")))
     first = await post(pair.proxy_port, chat("main", script), headers)
+    await asyncio.sleep(COOLED_S)
     second = await post(pair.proxy_port, chat("main", script), headers)
     third = await post(pair.proxy_port, chat("main", script), headers)
     contents = [one.json()["choices"][0]["message"]["content"] for one in (first, second, third)]
@@ -204,7 +222,7 @@ async def test_a_long_hint_sends_the_call_on_at_once(
     headers = rude.script(script, reply(429, "{}", [("retry-after", "60")]))
     two.script(script, reply(200, completion("from the spare")))
     began = time.monotonic()
-    answer = await post(pair.proxy_port, chat("strict", script), headers)
+    answer = await post(pair.proxy_port, chat("hinted", script), headers)
     assert (answer.status, served(answer)[0]) == (200, "spare")
     assert time.monotonic() - began < 2
     assert len(rude.seen(script)) == 1

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from tests.e2e.governed import HELLO
 from tests.e2e.test_limits import in_tier, say, statuses, storm
 from tests.harness.mesh import Mesh
+from tests.harness.raw_http import post
 from tests.harness.redis import RedisMissingError, RedisServer, redis_server
 from tests.harness.rude import RudeProvider, completion, reply
 
@@ -35,9 +37,25 @@ kind: Model
 metadata: {{name: m}}
 spec: {{versions: [{{name: v1, backend: rude}}]}}
 ---
+kind: Backend
+metadata: {{name: twenty}}
+spec: {{url: "http://127.0.0.1:{port}/v1", quota: {{requestsPerMinute: 20, concurrency: 100}}}}
+---
+kind: Model
+metadata: {{name: twenty}}
+spec: {{versions: [{{name: v1, backend: twenty}}]}}
+---
+kind: Backend
+metadata: {{name: cools}}
+spec: {{url: "http://127.0.0.1:{port}/v1"}}
+---
+kind: Model
+metadata: {{name: cools}}
+spec: {{versions: [{{name: v1, backend: cools}}]}}
+---
 kind: Policy
 metadata: {{name: all}}
-spec: {{retry: {{attempts: 1}}}}
+spec: {{retry: {{attempts: 1}}, hold: {{max: 500ms}}}}
 ---
 kind: Policy
 metadata: {{name: refused}}
@@ -90,6 +108,34 @@ async def test_exactly_as_many_pass_as_the_limit_allows(
     assert statuses(answers) == {200: 100, 429: 1_900}
     assert len(rude.seen(script)) == 100
     assert not re.search(r"^outrigger_bypass_total\{[^}]*\} [1-9]", pair[which].metrics(), re.MULTILINE)
+
+
+async def test_two_sidecars_share_a_providers_quota(
+    pair: Sequence[Mesh], rude: RudeProvider, script: str
+) -> None:
+    """Twenty go up, whoever of five processors sends them; the others are held and then refused."""
+    headers = rude.script(script, reply(200, completion()))
+    answers = await asyncio.gather(
+        *(post(pair[number % 2].proxy_port, {**HELLO, "model": "twenty"}, headers) for number in range(60))
+    )
+    assert statuses(answers) == {200: 20, 429: 40}
+    assert len(rude.seen(script)) == 20
+    assert {one.get("x-outrigger-error") for one in answers if one.status == 429} == {"quota"}
+
+
+async def test_what_one_sidecar_finds_out_the_other_heeds(
+    pair: Sequence[Mesh], rude: RudeProvider, script: str
+) -> None:
+    """A provider that wants to be left alone is asked by neither, soon after."""
+    headers = rude.script(script, reply(429, "{}", [("retry-after", "60")]))
+    first = await post(pair[0].proxy_port, {**HELLO, "model": "cools"}, headers)
+    assert first.get("x-outrigger-error") is None
+    await asyncio.sleep(0.3)
+    for _ in range(8):
+        answer = await post(pair[1].proxy_port, {**HELLO, "model": "cools"}, headers)
+        assert answer.get("x-outrigger-error") == "cooling"
+        assert 55 <= int(answer.get("retry-after") or "") <= 60
+    assert len(rude.seen(script)) == 1
 
 
 async def test_two_sidecars_share_ten_a_minute(

@@ -32,10 +32,10 @@ def test_a_refusal_is_told_to_the_others() -> None:
     others = Told()
     watch, changed = watching(others)
     watch.observe_attempt("b", 429, {"retry-after": "5"})
-    watch.observe_attempt("b", 429, {"retry-after": "4"}, RetryPolicy())
+    watch.observe_attempt("b", 429, {"retry-after": "4"})
     assert others.words == [("b", 5.0)]
-    assert watch.needs("b")
-    assert not watch.needs("other")
+    assert watch.needs("b", RetryPolicy())
+    assert not watch.needs("other", RetryPolicy())
     assert watch.cooling.ready_in_s("b", 0.0) == 5.0
     assert changed == ["b", "b"]
 
@@ -45,7 +45,7 @@ def test_an_ordinary_answer_is_nothing_new() -> None:
     watch, changed = watching()
     watch.observe_attempt("b", 200, {})
     assert not changed
-    assert not watch.needs("b")
+    assert not watch.needs("b", RetryPolicy())
 
 
 def test_little_that_is_left_matters() -> None:
@@ -54,7 +54,17 @@ def test_little_that_is_left_matters() -> None:
     watch.observe_attempt(
         "b", 200, {"x-ratelimit-remaining-requests": "2", "x-ratelimit-reset-requests": "9s"}
     )
-    assert watch.needs("b")
+    assert watch.needs("b", RetryPolicy())
+
+
+def test_a_try_is_held_to_the_policy_of_the_calls() -> None:
+    """Envoy's log does not tell it; the latest call to that Backend does."""
+    watch, _ = watching()
+    watch.needs("b", RetryPolicy(base_ms=50, max_ms=100))
+    watch.observe_attempt("b", 503, {})
+    watch.observe_attempt("other", 503, {})
+    assert watch.cooling.ready_in_s("b", 0.0) == 0.05
+    assert watch.cooling.ready_in_s("other", 0.0) == 1.0
 
 
 def test_what_another_has_found_out() -> None:

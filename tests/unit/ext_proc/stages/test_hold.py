@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from ext_proc.candidates import Candidate
-from ext_proc.contract.policies import RetryPolicy
 from ext_proc.contract.snapshot import Backend, Limits, Model, PolicyLayer, Quota, Snapshot, Tier, Version
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead
 from ext_proc.limits.book import MemoryBook
@@ -103,7 +102,7 @@ class Calls:
     def refused(self, wait_s: str | None = None, status: int = 429) -> None:
         """Let the provider of `b` refuse a call."""
         headers = {"retry-after": wait_s} if wait_s else {}
-        self.watch.observe_attempt("b", status, headers, RetryPolicy())
+        self.watch.observe_attempt("b", status, headers)
 
 
 def retry_after(answer: Answer | None) -> str:

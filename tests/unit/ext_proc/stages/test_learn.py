@@ -30,7 +30,7 @@ class Watched:
         self.answers: list[tuple[str, int, bool]] = []
         self.matters: set[str] = set()
 
-    def needs(self, backend: str) -> bool:
+    def needs(self, backend: str, retry: RetryPolicy) -> bool:
         """Say whether it matters."""
         return backend in self.matters
 
