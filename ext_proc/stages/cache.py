@@ -34,6 +34,8 @@ BYTES_PER_PIECE: Final = 8
 PIECES_AT_MOST: Final = 2_000
 # What makes a stale answer better than the provider's: it cannot be reached, is broken, or too busy.
 _TROUBLE: Final = frozenset((408, 429, *range(500, 600)))
+# The same, before the call has gone up.
+_HELD_BACK: Final = frozenset((Reason.COOLING, Reason.QUOTA))
 
 
 class SimilarAnswers(Protocol):
@@ -164,9 +166,19 @@ class Cache(PassingStage):
         if stale is None or response is None or response.status not in _TROUBLE:
             return None
         backend = exchange.backend
-        hit = self._hit(exchange, None, Found(stale, STALE))
+        hit = self._rescue(exchange, stale)
         # The provider has answered, and what it said of its quota is somebody else's to read.
         exchange.backend = backend
+        return hit
+
+    def on_answer(self, exchange: Exchange, answer: Answer) -> Answer:
+        """Put the stale answer in the place of a refusal that is the provider's trouble."""
+        if exchange.stale is None or answer.reason not in _HELD_BACK:
+            return answer
+        return self._rescue(exchange, exchange.stale) or answer
+
+    def _rescue(self, exchange: Exchange, stale: StoredAnswer) -> Answer | None:
+        hit = self._hit(exchange, None, Found(stale, STALE))
         if hit is None:
             return None
         self._tally.rescued()

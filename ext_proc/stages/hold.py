@@ -63,7 +63,8 @@ class Hold(PassingStage):
     """
 
     name = "hold"
-    reasons = frozenset((Reason.COOLING, Reason.QUOTA))
+    # In the place of what it refuses, a stale answer may be given.
+    reasons = frozenset((Reason.COOLING, Reason.QUOTA, Reason.SERVED_STALE))
 
     def __init__(
         self,
@@ -153,7 +154,8 @@ class Hold(PassingStage):
     async def _hold(self, exchange: Exchange, candidates: tuple[Candidate, ...]) -> Answer | None:
         """Try the candidates in order; those that cool come last, the first to be ready before the others."""
         now = self._clock()
-        patience_s = exchange.policy.hold.max_ms / 1000
+        # Whoever has a stale answer need not wait.
+        patience_s = exchange.policy.hold.max_ms / 1000 if exchange.stale is None else 0.0
         ranked = sorted(candidates, key=lambda one: self._cooling.ready_in_s(one.backend.name, now))
         blocked: Blocked | None = None
         for candidate, others in zip(ranked, (*ranked[1:], None), strict=True):

@@ -348,6 +348,24 @@ async def test_a_stale_answer_stands_in_for_a_provider_in_trouble(status: int, s
     assert opened.backend is not None
 
 
+@pytest.mark.parametrize(
+    ("reason", "saved"), [(Reason.COOLING, True), (Reason.QUOTA, True), (Reason.RATE_LIMIT, False)]
+)
+async def test_a_stale_answer_stands_in_for_a_provider_that_is_not_asked(reason: Reason, saved: bool) -> None:
+    """It cools, or its quota is used up; the caller's own limits are no trouble of a provider's."""
+    mesh = Mesh()
+    await mesh.ask(policy=SAVED)
+    mesh.clock.now += 30
+    opened, _ = await mesh.ask(policy=SAVED, status=503)
+    refused = Answer(429, b"", reason)
+    instead = mesh.stage.on_answer(opened, refused)
+    assert (instead is not refused) == saved
+    if saved:
+        assert (instead.status, instead.body, instead.reason) == (200, GOOD, Reason.SERVED_STALE)
+    fresh, _ = await mesh.ask(policy=CACHING)
+    assert mesh.stage.on_answer(fresh, refused) is refused
+
+
 async def test_what_is_stale_here_may_be_fresh_elsewhere() -> None:
     """Another processor has asked meanwhile: its answer is served, and nobody asks again."""
     mesh, shared = Mesh(), Shared()
