@@ -142,6 +142,10 @@ class Hold(PassingStage):
         if line is not None:
             line.look_again()
 
+    def under_way(self, backend: str) -> int:
+        """Return how many calls to `backend` this processor has under way, of one whose quota is known."""
+        return self._under_way.get(backend, 0)
+
     async def close(self) -> None:
         """Let nobody wait any more."""
         for line in list(self._lines.values()):

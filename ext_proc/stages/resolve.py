@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Protocol
 
@@ -34,9 +35,16 @@ class Resolve(PassingStage):
         )
     )
 
-    def __init__(self, decisions: Decisions, loads: Loads | None = None) -> None:
+    def __init__(
+        self,
+        decisions: Decisions,
+        loads: Loads | None = None,
+        under_way: Callable[[str], int] = lambda backend: 0,
+    ) -> None:
+        """`under_way` tells how many calls there are at the moment to a Backend that has a quota."""
         self._decisions = decisions
         self._loads = loads
+        self._under_way = under_way
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Refuse an unknown model where the Policy says so; send it to the default Backend otherwise."""
@@ -77,11 +85,25 @@ class Resolve(PassingStage):
         return model
 
     def _load(self, exchange: Exchange, model: Model) -> float:
-        """Return what is in use of the Model's limits, or of the caller's budget of a day if that is more."""
+        """Return what is in use of the Model's limits, of its Backends' places, or of the caller's budget.
+
+        Whichever is most.
+        """
+        found = self._places_in_use(exchange, model)
         if self._loads is None or not exchange.loaded.limited:
-            return 0.0
-        found = 0.0
+            return found
         for account in exchange.loaded.accounts(exchange.tier, exchange.consumer, model):
             load = self._loads.load(account)
             found = max(found, load.day, load.now if account.is_model else 0.0)
         return found
+
+    def _places_in_use(self, exchange: Exchange, model: Model) -> float:
+        backends = exchange.loaded.snapshot.backends
+        places = used = 0
+        for name in {version.backend for version in model.versions if version.weight > 0}:
+            backend = backends.get(name)
+            if backend is None or backend.quota.concurrency is None:
+                return 0.0  # one has room without end
+            places += backend.quota.concurrency
+            used += self._under_way(name)
+        return used / places if places else 0.0

@@ -131,7 +131,7 @@ def stages(
     return (
         Identify(time.time),
         Catalog(started),
-        Resolve(decisions, book),
+        Resolve(decisions, book, hold.under_way),
         Assign(random.random),
         Clamp(decisions),
         Session(sharing.sessions if sharing.sessions is not None else MemorySessions(clock)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from ext_proc.contract.snapshot import Degrade, Limits, Model, PolicyLayer, Tier, Version
+from ext_proc.contract.snapshot import Backend, Degrade, Limits, Model, PolicyLayer, Quota, Tier, Version
 from ext_proc.exchange import Answer
 from ext_proc.limits.claims import Account, Load
 from ext_proc.stages.resolve import Resolve
@@ -74,6 +74,21 @@ async def test_degradation_by_load(loads: dict[str, Load], expected: str) -> Non
     alone = exchange(policy, {**HELLO, "model": "big"})
     assert await Resolve(counted).on_request(alone) is None
     assert alone.model is big
+
+
+@pytest.mark.parametrize(("calls", "expected"), [(3, "big"), (4, "small")])
+async def test_degradation_by_the_places_of_backends(calls: int, expected: str) -> None:
+    """Where all Backends of the Model have so many; another one's calls do not count."""
+    big = Model("big", VERSIONS, (Degrade("small", load=0.8),))
+    backends = {"b": Backend("b", "http://h/v1", quota=Quota(concurrency=5))}
+    policy = snapshot(models={**MODELS, "big": big}, backends=backends)
+    opened = exchange(policy, {**HELLO, "model": "big"})
+    await Resolve(Counted(), Full(), {"b": calls, "other": 100}.__getitem__).on_request(opened)
+    assert opened.model is not None
+    assert opened.model.name == expected
+    free = exchange(snapshot(models={**MODELS, "big": big}), {**HELLO, "model": "big"})
+    await Resolve(Counted(), Full(), {"b": 100}.__getitem__).on_request(free)
+    assert free.model is big
 
 
 async def test_an_unknown_model_goes_to_the_default_backend() -> None:
