@@ -22,10 +22,10 @@ from ext_proc.openai.paths import Classified
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import Completion
-from ext_proc.redaction.masks import Masks
-from ext_proc.redaction.streams import StreamRestorer
 from ext_proc.providers.quota import Draft
 from ext_proc.sessions.turns import Conversation
+from ext_proc.redaction.masks import Masks
+from ext_proc.redaction.streams import StreamRestorer
 from ext_proc.snapshots import Loaded
 
 Pairs = tuple[tuple[str, str], ...]
@@ -285,8 +285,6 @@ def describe(exchange: Exchange) -> Metadata:
         pairs.append((telemetry.VERSION, exchange.version.name))
     if exchange.release:
         pairs += ((telemetry.RELEASE, exchange.release), (telemetry.ASSIGNED, exchange.assigned))
-    if exchange.release:
-        pairs.append((telemetry.RELEASE, exchange.release))
     if exchange.clamped:
         pairs.append((telemetry.CLAMPED, exchange.clamped))
     if exchange.backend is not None:

@@ -103,6 +103,7 @@ class PushClient:
             each connect.
         standing: what else is to be told at each connect.
         on_question: takes a question and its id; must not block. Without it none is asked.
+        on_attempt: takes what an attempt came to; must not block. Without it none is told.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class PushClient:
         held: Callable[[], Snapshot | None] = lambda: None,
         standing: Callable[[], Iterable[push_pb2.Report]] = tuple,
         on_question: Callable[[int, CacheQuestion], None] | None = None,
+        on_attempt: Callable[[push_pb2.Attempt], None] | None = None,
     ) -> None:
         self._dial = dial
         self._hello = hello
@@ -127,6 +129,7 @@ class PushClient:
         self._held = held
         self._standing = standing
         self._on_question = on_question
+        self._on_attempt = on_attempt
         self._kept: Snapshot | None = None
         self._received = 0
         self._reports: asyncio.Queue[push_pb2.Report] = asyncio.Queue()
@@ -185,6 +188,9 @@ class PushClient:
                     self._received += 1
                     if message.HasField("question"):
                         self._ask(message.question)
+                    elif message.HasField("attempt"):
+                        if self._on_attempt is not None:
+                            self._on_attempt(message.attempt)
                     else:
                         self._take(message)
             finally:
@@ -196,6 +202,7 @@ class PushClient:
         self._kept = self._held()
         hello.keeps = self._kept is not None
         hello.answers = self._on_question is not None
+        hello.hears = self._on_attempt is not None
         hello.accepts.append(push_pb2.ZLIB)
         try:
             await call.write(push_pb2.Report(hello=hello))

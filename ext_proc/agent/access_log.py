@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 from envoy.data.accesslog.v3 import accesslog_pb2
 from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
 from google.protobuf import struct_pb2
 
+from ext_proc.agent.attempt_log import ATTEMPTS
 from ext_proc.agent.render.routes import UNDECIDED
 from ext_proc.contract import headers, telemetry
 from ext_proc.contract.routes import ORIGIN_ROUTE
@@ -63,16 +64,28 @@ _CUT_DETAILS: Final = "upstream_reset_after_response_started"
 _OPERATIONS: Final = tuple((path.removeprefix("/v1"), operation.value) for path, operation in PARSED.items())
 
 
+class AttemptSink(Protocol):
+    """Who is told of attempts."""
+
+    def take(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
+        """Take one entry of the log of attempts."""
+        ...
+
+
 class AccessLogSink(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]
     """Hands every finished request to each sink, in order.
 
     Args:
         sinks: who wants records. One that fails is told to the log and does not keep the others from theirs.
+        attempts: who wants the entries of the log of attempts.
         warnings: where malformed entries and failing sinks are told.
     """
 
-    def __init__(self, sinks: Iterable[RecordSink], warnings: Throttled) -> None:
+    def __init__(
+        self, sinks: Iterable[RecordSink], warnings: Throttled, attempts: AttemptSink | None = None
+    ) -> None:
         self._sinks = tuple(sinks)
+        self._attempts = attempts
         self._warnings = warnings
 
     def register(self, server: grpc.aio.Server) -> None:
@@ -85,10 +98,22 @@ class AccessLogSink(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc
         context: grpc.aio.ServicerContext[Any, Any],
     ) -> als_pb2.StreamAccessLogsResponse:
         """Read entries until Envoy ends the stream."""
+        take = self.take
         async for message in request_iterator:
+            if message.identifier.log_name == ATTEMPTS:
+                take = self.take_attempt
             for entry in message.http_logs.log_entry:
-                self.take(entry)
+                take(entry)
         return als_pb2.StreamAccessLogsResponse()
+
+    def take_attempt(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
+        """Hand on one entry of the log of attempts."""
+        if self._attempts is None:
+            return
+        try:
+            self._attempts.take(entry)
+        except Exception as error:
+            self._warnings.warning("an attempt's entry cannot be read", error=error)
 
     def take(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
         """Hand one entry to the sinks."""

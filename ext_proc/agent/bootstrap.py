@@ -14,12 +14,16 @@ from pathlib import Path
 from string import Template
 from typing import NoReturn
 
+from ext_proc.agent.attempt_log import ATTEMPTS
 from ext_proc.agent.local_replies import render_local_replies
+from ext_proc.agent.render.attempts import RETRY
 from ext_proc.contract import headers
 from ext_proc.contract.routes import origin_cluster
+from ext_proc.openai.ratelimits import QUOTA_HEADERS, REMAINING
 from ext_proc.settings import EnvoySettings, SettingsError
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
+TYPES = "type.googleapis.com"
 
 
 def render_bootstrap(settings: EnvoySettings) -> str:
@@ -43,6 +47,7 @@ def render_bootstrap(settings: EnvoySettings) -> str:
         "processor_endpoints": endpoints,
         "forged_headers": f"{forged_headers_regex(headers.PREFIX, headers.INBOUND)}|x[-_]envoy[-_].*",
         "local_replies": render_local_replies(),
+        "attempt_log": _attempt_log(),
     }
     # JSON is YAML: each value goes in as one flow node, whatever it holds.
     texts = {name: json.dumps(value) for name, value in values.items()}
@@ -61,6 +66,40 @@ def _origin(settings: EnvoySettings, worker: int) -> dict[str, object]:
         "connect_timeout": "1s",
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": endpoint}]}]},
         "circuit_breakers": {"thresholds": [thresholds]},
+    }
+
+
+def _attempt_log() -> dict[str, object]:
+    """Return Envoy's log of attempts that say something of their provider, written without delay.
+
+    The filter is an expression, as only those can look at the response's headers.
+    """
+    nothing_left = " || ".join(
+        f"('{name}' in response.headers && response.headers['{name}'] == '0')" for name in REMAINING
+    )
+    expression = f"response.code == 429 || response.code == 503 || {nothing_left}"
+    return {
+        "name": "envoy.access_loggers.http_grpc",
+        "filter": {
+            "extension_filter": {
+                "name": "envoy.access_loggers.extension_filters.cel",
+                "typed_config": {
+                    "@type": f"{TYPES}/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+                    "expression": expression,
+                },
+            }
+        },
+        "typed_config": {
+            "@type": f"{TYPES}/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
+            "common_config": {
+                "log_name": ATTEMPTS,
+                "transport_api_version": "V3",
+                "grpc_service": {"envoy_grpc": {"cluster_name": "outrigger_agent"}},
+                "buffer_flush_interval": "0.02s",
+                "buffer_size_bytes": 0,
+            },
+            "additional_response_headers_to_log": [RETRY, *QUOTA_HEADERS],
+        },
     }
 
 

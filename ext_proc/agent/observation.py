@@ -12,9 +12,11 @@ import grpc
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.access_log import AccessLogSink
+from ext_proc.agent.attempt_log import AttemptLog
 from ext_proc.agent.local_replies import REPLIES
 from ext_proc.agent.render.routes import ROUTE_REASONS
 from ext_proc.agent.statistics import VersionCounts
+from ext_proc.contract import push_pb2
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.settings import AgentSettings, SettingsError
 from ext_proc.telemetry.exposition import FolderCollector, MetricsServer, serve_metrics
@@ -66,7 +68,8 @@ class Observation:
         sinks: list[RecordSink] = [self._metrics, self.counts]
         if self._spans is not None:
             sinks.append(self._spans)
-        self._sink = AccessLogSink(sinks, Throttled(log, now))
+        self._attempts = AttemptLog()
+        self._sink = AccessLogSink(sinks, Throttled(log, now), self._attempts)
         address = settings.metrics_address
         folder = FolderCollector(settings.run_dir.metrics, log, now)
         try:
@@ -84,6 +87,10 @@ class Observation:
     def register(self, server: grpc.aio.Server) -> None:
         """Add the access-log service to the agent's gRPC server."""
         self._sink.register(server)
+
+    def tell_attempts(self, tell: Callable[[push_pb2.Snapshot], None]) -> None:
+        """Hand attempts on by `tell` from now on."""
+        self._attempts.tell = tell
 
     def use(self, snapshot: Snapshot) -> None:
         """Take the names of the policy in force: only these become labels."""

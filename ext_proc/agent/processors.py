@@ -11,13 +11,16 @@ import asyncio
 import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import grpc
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, encode
+
+MAX_WAITING: Final = 1_000
+"""A processor that does not read hears of no more attempts than that."""
 
 
 class CacheTellings(Protocol):
@@ -44,6 +47,7 @@ class _Processor:
         self.stream = stream
         self.name = hello.subscriber_id
         self.answers = hello.answers
+        self.hears = hello.hears
         self.questions: deque[push_pb2.Snapshot] = deque()  # not sent yet
         self.version = in_force
         self.holds = in_force
@@ -98,6 +102,14 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
             processor.questions.append(question)
             processor.wake.set()
         return frozenset(processor.stream for processor in asked)
+
+    def tell(self, attempt: push_pb2.Snapshot) -> None:
+        """Tell every processor that understands it what an attempt came to."""
+        for processor in self._processors:
+            if processor.hears:
+                if len(processor.questions) < MAX_WAITING:
+                    processor.questions.append(attempt)
+                processor.wake.set()
 
     async def taken(self, version: str) -> str | None:
         """Wait until every connected processor has taken `version`, and return None.

@@ -61,6 +61,9 @@ class Observer(Protocol):
     def register(self, server: grpc.aio.Server) -> None:
         """Add services of its own to the agent's gRPC server."""
 
+    def tell_attempts(self, tell: Callable[[push_pb2.Snapshot], None]) -> None:
+        """Hand on by `tell` what attempts say of their providers."""
+
     def use(self, snapshot: Snapshot) -> None:
         """Learn that `snapshot` is in force."""
 
@@ -111,6 +114,8 @@ class Agent:
         self._cache = CacheRelay(self._tell, epoch)
         self._processors = ProcessorPush(log, self._look_again, self._cache)
         self._cache.use(self._processors)
+        if observation is not None:
+            observation.tell_attempts(self._processors.tell)
         self._admin = EnvoyAdmin(settings.envoy_admin_address)
         self._client = PushClient(
             ControlPlaneDial(settings.control_plane, settings.joining, environment, log),

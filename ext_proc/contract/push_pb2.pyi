@@ -98,14 +98,30 @@ class Envoy(_message.Message):
     def __init__(self, state: _Optional[_Union[Envoy.State, str]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("epoch", "versions", "releases")
+    __slots__ = ("epoch", "versions", "releases", "tiers")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
+    TIERS_FIELD_NUMBER: _ClassVar[int]
     epoch: str
     versions: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
     releases: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
-    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ...) -> None: ...
+    tiers: _containers.RepeatedCompositeFieldContainer[TierStatistics]
+    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., tiers: _Optional[_Iterable[_Union[TierStatistics, _Mapping]]] = ...) -> None: ...
+
+class TierStatistics(_message.Message):
+    __slots__ = ("tier", "requests", "limited", "errors", "tokens")
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    LIMITED_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tier: str
+    requests: int
+    limited: int
+    errors: int
+    tokens: int
+    def __init__(self, tier: _Optional[str] = ..., requests: _Optional[int] = ..., limited: _Optional[int] = ..., errors: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
 
 class VersionStatistics(_message.Message):
     __slots__ = ("model", "version", "calls", "errors", "throttled", "refused", "abandoned", "input_tokens", "output_tokens", "duration", "first_byte", "release", "output")

@@ -53,6 +53,16 @@ _RESETS: Final = (
     ("x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset", "x-ratelimit-reset"),
     ("x-ratelimit-reset-tokens", "anthropic-ratelimit-tokens-reset"),
 )
+REMAINING: Final = tuple(name for names in _REMAINING for name in names)
+"""The names of the headers that say what is left."""
+QUOTA_HEADERS: Final = (
+    "retry-after",
+    *_RETRY_AFTER_MS,
+    *(name for names in (*_LIMITS, *_REMAINING, *_RESETS) for name in names),
+    "x-should-retry",
+)
+"""The names of all headers that say something of a quota, or when to come again."""
+
 # RFC 9110 section 5.6.7: IMF-fixdate, RFC 850, asctime.
 _DATES: Final = tuple(
     re.compile(pattern, re.ASCII | re.IGNORECASE)

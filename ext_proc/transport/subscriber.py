@@ -6,7 +6,7 @@ It is told what the cache does, too, and what it holds when it asks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
@@ -48,11 +48,13 @@ class Subscriber:
         log: FilteringBoundLogger,
         cache: CacheView | None = None,
         epoch: str = "",
+        on_attempt: Callable[[str, int, Mapping[str, str]], None] | None = None,
     ) -> None:
         """`target` is a gRPC address; `on_snapshot` is called after each switch.
 
         `jitter` returns a number in [0, 1), drawn anew at each call. With a `cache` its statistics are told,
         counted since `epoch` (unique to this process) began, and questions about it are answered.
+        `on_attempt` is told of attempts that the sidecar's Envoy has made: Backend, status, headers.
         """
         self._subscriber_id = subscriber_id
         self._holder = holder
@@ -62,6 +64,7 @@ class Subscriber:
         self._epoch = epoch
         self._told = CacheStatistics()
         self._failed = False
+        self._on_attempt = on_attempt
         self._client = PushClient(
             PlainDial(target),
             self._hello,
@@ -71,6 +74,7 @@ class Subscriber:
             pause_max_s=RECONNECT_MAX_S,
             standing=self._standing,
             on_question=self._answer if cache is not None else None,
+            on_attempt=self._hear if on_attempt is not None else None,
         )
         holder.on_oldest_changed = self._report_oldest
 
@@ -118,6 +122,15 @@ class Subscriber:
             self._log.error("a question about the cache cannot be answered", error=error)
             answer = answer_message(CacheAnswer(), question_id, partial=True)
         self._client.tell(push_pb2.Report(cache_answer=answer))
+
+    def _hear(self, attempt: push_pb2.Attempt) -> None:
+        if self._on_attempt is None:
+            return
+        try:
+            self._on_attempt(attempt.backend, attempt.status, attempt.headers)
+        except Exception as error:
+            # A defect; but who cannot learn from attempts still has to follow the policy.
+            self._log.error("what an attempt says cannot be taken", error=type(error).__name__)
 
     def _hello(self) -> push_pb2.Hello:
         current = self._holder.current

@@ -128,6 +128,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         log=log,
         cache=CacheLook(tally, stores.memory, stores.held, clock),
         epoch=os.urandom(8).hex(),
+        on_attempt=sharing.providers.watch.observe_attempt,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -34,7 +34,9 @@ def _status_text(value: Any) -> Any:
 
 def _retry_reason(value: str) -> str:
     if not _RETRY_ON.fullmatch(value):
-        raise ValueError("must be connect, reset, context-length, content-filter, 5xx or a status such as 429")
+        raise ValueError(
+            "must be connect, reset, context-length, content-filter, 5xx or a status such as 429"
+        )
     return value
 
 

@@ -54,11 +54,11 @@ async def serving(
 
 
 async def hello(
-    channel: grpc.aio.Channel, in_force: str = "", *, answers: bool = False
+    channel: grpc.aio.Channel, in_force: str = "", *, answers: bool = False, hears: bool = False
 ) -> grpc.aio.StreamStreamCall:
     """Connect as a processor that has `in_force`."""
     stream = push_pb2_grpc.PolicyPushStub(channel).Connect()  # type: ignore[no-untyped-call]
-    said = push_pb2.Hello(subscriber_id="p", in_force=in_force, answers=answers)
+    said = push_pb2.Hello(subscriber_id="p", in_force=in_force, answers=answers, hears=hears)
     await stream.write(push_pb2.Report(hello=said))
     return stream
 
@@ -156,3 +156,15 @@ async def test_questions_go_to_those_that_understand_them(tmp_path: Path) -> Non
         assert await asyncio.wait_for(tellings.said.get(), 5) == ("gone", stream, None)
         service.publish(Snapshot("2"))
         assert await next_version(old) == "2"
+
+
+async def test_attempts_are_told_to_those_who_hear(tmp_path: Path) -> None:
+    """An older processor would take it for a snapshot."""
+    async with serving(tmp_path) as (service, channel, _):
+        service.publish(Snapshot("1"))
+        deaf, hearing = await hello(channel), await hello(channel, hears=True)
+        assert [await next_version(stream) for stream in (deaf, hearing)] == ["1", "1"]
+        service.tell(push_pb2.Snapshot(attempt=push_pb2.Attempt(backend="openai", status=429)))
+        assert (await asyncio.wait_for(hearing.read(), 5)).attempt.backend == "openai"
+        service.publish(Snapshot("2"))
+        assert await next_version(deaf) == "2"

@@ -1,0 +1,45 @@
+"""What single attempts came to, from Envoy's log of them: the processors see only the last one of a call.
+
+Envoy logs the attempts that say something of their provider: refused ones, and answers after which nothing is
+left of a quota (`envoy/bootstrap.yaml`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from envoy.data.accesslog.v3 import accesslog_pb2
+
+from ext_proc.agent.render.attempts import RETRY
+from ext_proc.contract import push_pb2
+
+ATTEMPTS: Final = "attempts"
+"""The log's name in the bootstrap."""
+
+
+class AttemptLog:
+    """Hands each attempt on by `tell`, once that is known."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[push_pb2.Snapshot], None] | None = None
+
+    def take(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
+        """Take one entry. A refusal that no wait can change is none of the provider's load."""
+        response = entry.response
+        status, headers = response.response_code.value, dict(response.response_headers)
+        backend = entry.common_properties.upstream_cluster.rpartition(".")[0]
+        if (
+            self.tell is None
+            or not backend
+            or (status >= 400 and headers.pop(RETRY, "") == "0" and not _says_when(headers))
+        ):
+            return
+        attempt = push_pb2.Attempt(backend=backend, status=status, headers=headers)
+        self.tell(push_pb2.Snapshot(attempt=attempt))
+
+
+def _says_when(headers: dict[str, str]) -> bool:
+    return any(
+        name.startswith(("retry-after", "x-ms-retry", "x-ratelimit", "anthropic-")) for name in headers
+    )

@@ -1,0 +1,55 @@
+"""What processors hear of attempts."""
+
+from __future__ import annotations
+
+import pytest
+from envoy.data.accesslog.v3 import accesslog_pb2
+
+from ext_proc.agent.attempt_log import AttemptLog
+from ext_proc.contract import push_pb2
+
+
+def entry(
+    status: int, cluster: str = "openai.0a1b2c3d4e", **headers: str
+) -> accesslog_pb2.HTTPAccessLogEntry:
+    """Return an entry; underscores in names stand for hyphens."""
+    found = accesslog_pb2.HTTPAccessLogEntry()
+    found.common_properties.upstream_cluster = cluster
+    found.response.response_code.value = status
+    found.response.response_headers.update({name.replace("_", "-"): text for name, text in headers.items()})
+    return found
+
+
+def told(*entries: accesslog_pb2.HTTPAccessLogEntry) -> list[push_pb2.Attempt]:
+    """Return what is told of `entries`."""
+    said: list[push_pb2.Snapshot] = []
+    log = AttemptLog()
+    log.tell = said.append
+    for one in entries:
+        log.take(one)
+    return [one.attempt for one in said]
+
+
+def test_a_refusal_is_told_with_its_hints() -> None:
+    """By the Backend's name; what is for Envoy alone is left out."""
+    (attempt,) = told(entry(429, retry_after="3", x_outrigger_retry="1"))
+    assert (attempt.backend, attempt.status, dict(attempt.headers)) == ("openai", 429, {"retry-after": "3"})
+
+
+@pytest.mark.parametrize(
+    ("one", "heard"),
+    [
+        pytest.param(entry(429, x_outrigger_retry="0"), False, id="nothing-to-wait-for"),
+        pytest.param(entry(429, x_outrigger_retry="0", retry_after="600"), True, id="longer-than-a-hold"),
+        pytest.param(entry(200, x_ratelimit_remaining_requests="0"), True, id="the-last-one-allowed"),
+        pytest.param(entry(503, cluster=""), False, id="no-provider"),
+    ],
+)
+def test_who_is_heard_of(one: accesslog_pb2.HTTPAccessLogEntry, heard: bool) -> None:
+    """An account that is used up says nothing of load; a long wait does."""
+    assert bool(told(one)) is heard
+
+
+def test_nobody_is_told_before_there_is_a_way() -> None:
+    """It is no error."""
+    AttemptLog().take(entry(429))
