@@ -23,9 +23,9 @@ from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import Completion
 from ext_proc.providers.quota import Draft
-from ext_proc.sessions.turns import Conversation
 from ext_proc.redaction.masks import Masks
 from ext_proc.redaction.streams import StreamRestorer
+from ext_proc.sessions.turns import Conversation
 from ext_proc.snapshots import Loaded
 
 Pairs = tuple[tuple[str, str], ...]
