@@ -76,6 +76,10 @@ class Cooling:
         if now + wait_s > state.until:
             state.until, state.let = now + min(wait_s, LONGEST_S), 0
 
+    def forget(self, backend: str) -> None:
+        """Take `backend` for a new one."""
+        self._states.pop(backend, None)
+
     def ready_in_s(self, backend: str, now: float) -> float:
         """Return for how long `backend` still cools, 0 for not."""
         state = self._states.get(backend)

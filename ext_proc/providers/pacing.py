@@ -101,6 +101,10 @@ class Spread:
         reset_at = now + max(reset_s for *_, reset_s in scarce)
         self._left[backend] = _Left(amounts[0], amounts[1], reset_at, before.at if before else now)
 
+    def forget(self, backend: str) -> None:
+        """Take `backend` for a new one."""
+        self._left.pop(backend, None)
+
     def wait_s(self, backend: str, tokens: int, most_s: float, now: float) -> float:
         """Return 0 and count a call that goes now; else how long it should wait, if not above `most_s`."""
         left = self._left.get(backend)

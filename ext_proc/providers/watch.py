@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from ext_proc.contract.policies import RetryPolicy
+from ext_proc.contract.snapshot import Backend
 from ext_proc.providers.cooling import Cooling
 from ext_proc.providers.hints import Hint, read_hint
 from ext_proc.providers.pacing import Spread
@@ -54,11 +55,22 @@ class Watch:
         self._now = now
         # By Backend: the Policy of a call to it lately.
         self._retries: dict[str, RetryPolicy] = {}
+        self._known: Mapping[str, Backend] = {}
         self._on_change: list[Callable[[str], None]] = []
 
     def on_change(self, call: Callable[[str], None]) -> None:
         """Have `call` told of every Backend of which something new is known."""
         self._on_change.append(call)
+
+    def follow(self, backends: Mapping[str, Backend]) -> None:
+        """Take notice of new policy: what is known of a Backend that is another now counts no more."""
+        for name, before in self._known.items():
+            if backends.get(name) != before:
+                self.cooling.forget(name)
+                self.spread.forget(name)
+                self._retries.pop(name, None)
+                self.changed(name)
+        self._known = backends
 
     def needs(self, backend: str, retry: RetryPolicy) -> bool:
         """Say whether the answer of a call to `backend` matters in any case; `retry` is the call's Policy."""

@@ -70,12 +70,15 @@ def _purges(holder: SnapshotHolder) -> Sequence[Purge]:
 
 async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: AsyncExitStack) -> None:
     holder, ready, stopping = SnapshotHolder(), asyncio.Event(), asyncio.Event()
-    stores = await open_stores(settings, log, owned)
-    providers = await open_providers(settings, log, owned)
+    stores, providers = (
+        await open_stores(settings, log, owned),
+        await open_providers(settings, log, owned),
+    )
 
     def on_snapshot(snapshot: Snapshot) -> None:
         log.info("snapshot in force", version=snapshot.version)
         stores.on_snapshot(snapshot)
+        providers.watch.follow(snapshot.backends)
         ready.set()
 
     last_good = SnapshotFile(settings.data_dir / SNAPSHOT_FILE, log).read()

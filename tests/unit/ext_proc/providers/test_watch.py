@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ext_proc.contract.policies import RetryPolicy
+from ext_proc.contract.snapshot import Backend
 from ext_proc.providers.cooling import Cooling
 from ext_proc.providers.pacing import Spread
 from ext_proc.providers.watch import Nobody, Watch
@@ -65,6 +66,19 @@ def test_a_try_is_held_to_the_policy_of_the_calls() -> None:
     watch.observe_attempt("other", 503, {})
     assert watch.cooling.ready_in_s("b", 0.0) == 0.05
     assert watch.cooling.ready_in_s("other", 0.0) == 1.0
+
+
+def test_a_backend_that_is_another_now_is_asked_at_once() -> None:
+    """Who gave it another URL, key or quota does not wait for what the old one said; others do."""
+    watch, changed = watching()
+    before = {name: Backend(name, "http://old/v1") for name in ("b", "c", "gone")}
+    watch.follow(before)
+    for name in before:
+        watch.observe_attempt(name, 429, {"retry-after": "60"})
+    changed.clear()
+    watch.follow({"b": Backend("b", "http://new/v1"), "c": Backend("c", "http://old/v1")})
+    assert [watch.cooling.ready_in_s(name, 0.0) for name in before] == [0.0, 60.0, 0.0]
+    assert changed == ["b", "gone"]
 
 
 def test_what_another_has_found_out() -> None:
