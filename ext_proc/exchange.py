@@ -170,6 +170,7 @@ class Exchange:
     assigned: str = ""  # the version's name, whoever answers in the end
     release: str = ""  # the Release that chose it
     candidates: tuple[Candidate, ...] = ()  # with fallbacks: who may answer, the assigned one first
+    passed_over: bool = False  # another one than the assigned one answers
     # session
     session_key: bytes | None = None
     conversation: Conversation | None = None
@@ -211,6 +212,7 @@ class Exchange:
 
     def take(self, candidate: Candidate) -> None:
         """Have `candidate`, one of the `candidates`, answer; those before it are passed over."""
+        self.passed_over = self.passed_over or candidate != self.candidates[0]
         self.candidates = self.candidates[self.candidates.index(candidate) :]
         self.model, self.version, self.backend = candidate.model, candidate.version, candidate.backend
 

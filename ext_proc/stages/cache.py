@@ -190,7 +190,7 @@ class Cache(PassingStage):
         A stand-in's is no answer of the version that the key is for.
         """
         key, completion = exchange.cache_key, answered.completion
-        if key is None or exchange.stood_in or answered.head.status != 200 or completion is None:
+        if key is None or exchange.passed_over or answered.head.status != 200 or completion is None:
             return
         if not completion.answers_all_of(exchange.parsed):
             return

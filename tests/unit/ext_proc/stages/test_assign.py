@@ -55,3 +55,21 @@ async def test_a_release_is_told() -> None:
     opened.model = model
     await Assign(lambda: 0.5).on_request(opened)
     assert (opened.version_name, opened.release, opened.assigned) == ("new", "r", "new")
+
+
+async def test_whoever_is_taken_in_its_place_passes_it_over() -> None:
+    """Taking the assigned one, or learning that it answered, passes over nobody."""
+    spare = Model("spare", (Version("v", "b", "spare-1"),))
+    model = replace(TWO, fallbacks=("spare",))
+    seen = []
+    for number in (0, 1):
+        opened = exchange(snapshot(models={"m": model, "spare": spare}))
+        opened.model = model
+        await Assign(lambda: 0.0).on_request(opened)
+        opened.take(opened.candidates[number])
+        told = exchange(snapshot(models={"m": model, "spare": spare}))
+        told.model = model
+        await Assign(lambda: 0.0).on_request(told)
+        told.stand_in(number)
+        seen.append((opened.passed_over, opened.stood_in, told.passed_over, told.stood_in))
+    assert seen == [(False, False, False, False), (True, False, True, True)]

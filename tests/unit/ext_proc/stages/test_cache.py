@@ -125,6 +125,14 @@ async def test_the_second_call_is_a_hit_with_its_age_and_nothing_of_the_old_call
     assert second.cache_status is CacheStatus.HIT
 
 
+async def test_another_models_answer_is_not_kept() -> None:
+    """Whoever stood in, the key is that of the version that was assigned."""
+    mesh = Mesh()
+    await mesh.ask(passed_over=True)
+    _, answer = await mesh.ask()
+    assert answer is None
+
+
 async def test_a_hit_ends_with_its_time_to_live() -> None:
     """After `ttl` the provider is asked again."""
     mesh = Mesh()
