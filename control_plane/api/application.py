@@ -20,10 +20,11 @@ from control_plane.api.documents import add_document_routes
 from control_plane.api.front import Front
 from control_plane.api.guard import GuardedRoute, RecordRefusal
 from control_plane.api.keys import add_key_routes
+from control_plane.api.live import Telling, add_live_routes
 from control_plane.api.mesh import add_mesh_routes
 from control_plane.api.metrics import ApiMetrics
 from control_plane.api.openapi import describer
-from control_plane.api.ports import Caches, Fleet, Registry, Surroundings
+from control_plane.api.ports import Caches, Registry, Surroundings
 from control_plane.api.probes import add_probe_routes
 from control_plane.api.problems import add_problem_handlers
 from control_plane.api.reference import add_reference_routes
@@ -32,6 +33,7 @@ from control_plane.api.revisions import add_revision_routes
 from control_plane.api.secrets import add_secret_routes
 from control_plane.api.tokens import add_token_routes
 from control_plane.api.wrong_tokens import TellingGate
+from control_plane.dashboard.traffic import Traffic
 from control_plane.registry.errors import StorageFullError, StoreUnavailableError
 from control_plane.registry.values import Actor
 
@@ -57,7 +59,7 @@ class Parts:
     """
 
     registry: Registry
-    fleet: Fleet
+    fleet: Telling
     gate: door.Gate
     sessions: Sessions
     surroundings: Surroundings
@@ -92,6 +94,9 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_release_routes(app, parts.registry)
     add_revision_routes(app, parts.registry)
     add_mesh_routes(app, parts.registry, parts.fleet)
+    traffic = Traffic(time.monotonic)
+    parts.fleet.listen(traffic.told)
+    add_live_routes(app, parts.registry, parts.fleet, traffic, parts.surroundings.now)
     add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)
     add_token_routes(app, parts.registry, bodies, parts.surroundings)
     add_secret_routes(app, parts.registry, bodies)

@@ -181,6 +181,7 @@ _SIDECAR: Final = {
     "nack": _MAYBE_TEXT,
     "inForce": _TRUTH,
 }
+_TIMES: Final = _object({key: {"type": ["number", "null"]} for key in ("p50", "p95")})
 _KEY: Final = {
     "id": _TEXT,
     "consumer": _TEXT,
@@ -253,6 +254,27 @@ _ANSWERS: Final[dict[str, Any]] = {
     "AuditList": _list(_object(_AUDIT)),
     "SidecarList": _list(_object(_SIDECAR)),
     "Snapshot": _object({"version": _TEXT, "revision": _NUMBER, "workload": _TEXT}),
+    "Overview": _object(
+        {
+            "at": _TIME,
+            "fleet": _object(
+                {
+                    **dict.fromkeys(("known", "connected", "inForce", "refused"), _NUMBER),
+                    **dict.fromkeys(("revision", "revisionInForce"), _NUMBER),
+                    "database": _TRUTH,
+                }
+            ),
+            "documents": {"type": "object", "additionalProperties": _NUMBER},
+            "whole": _TRUTH,
+            "rates": {"type": "object", "additionalProperties": _AMOUNT},
+            "sums": {"type": "object", "additionalProperties": _AMOUNT},
+            "latency": _TIMES,
+            "ttft": _TIMES,
+            "series": {"type": "object"},
+            "models": {"type": "array", "items": {"type": "object"}},
+            "tiers": {"type": "array", "items": {"type": "object"}},
+        }
+    ),
     "Explanation": _object(
         {
             "model": _TEXT,

@@ -37,6 +37,9 @@ class Alarm(Protocol):
         """Do not call any more."""
 
 
+Listener = Callable[[Told, Told], None]
+
+
 class Fleet:
     """The sidecars of one control plane, and the policy that they are to follow.
 
@@ -72,6 +75,7 @@ class Fleet:
         self._editions = Editions()
         self._next: Policy | None = None
         self._refused: dict[str, Refusal] = {}  # contents that halted a revision
+        self._listeners: list[Listener] = []
         self._alarm: Alarm | None = None
         self._published_s = 0.0
         self._started_s = 0.0
@@ -251,7 +255,13 @@ class Fleet:
 
     def told(self, sidecar: Sidecar, told: Told) -> None:
         """Take in what `sidecar` reports beside its answers."""
-        sidecar.told = told
+        before, sidecar.told = sidecar.told, told
+        for listener in self._listeners:
+            listener(before, told)
+
+    def listen(self, listener: Listener) -> None:
+        """Have `listener` told of every report: what the sidecar had told before, and what it tells now."""
+        self._listeners.append(listener)
 
     def released(self) -> list[Released]:
         """Return what each sidecar counted of Releases."""

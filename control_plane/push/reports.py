@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from control_plane.push.sidecars import Identity
-from control_plane.push.views import EnvoyState, ReleaseCounts, VersionStatistics
+from control_plane.push.views import EnvoyState, ReleaseCounts, TierStatistics, VersionStatistics
 from control_plane.releases.counts import Counts
 from ext_proc.contract import push_pb2
 
@@ -80,6 +80,14 @@ def releases_of(statistics: push_pb2.Statistics) -> tuple[ReleaseCounts, ...]:
 
 def _buckets(counted: Mapping[int, int]) -> dict[int, int]:
     return dict(sorted(counted.items())[:MAX_BUCKETS])
+
+
+def tiers_of(statistics: push_pb2.Statistics) -> tuple[TierStatistics, ...]:
+    """Return how each Tier does; what is beyond all reason in number is left out."""
+    return tuple(
+        TierStatistics(item.tier[:MAX_NAME], item.requests, item.limited, item.errors, item.tokens)
+        for item in statistics.tiers[:MAX_VERSIONS]
+    )
 
 
 def statistics_of(statistics: push_pb2.Statistics) -> tuple[VersionStatistics, ...]:

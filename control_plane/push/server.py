@@ -26,6 +26,7 @@ from control_plane.push.reports import (
     identity_of,
     releases_of,
     statistics_of,
+    tiers_of,
 )
 from control_plane.push.sidecars import Sidecar
 from ext_proc.contract import push_pb2
@@ -181,7 +182,8 @@ class PushService:
         elif kind == "statistics":
             epoch, versions = report.statistics.epoch[:MAX_REASON], statistics_of(report.statistics)
             releases = releases_of(report.statistics)
-            told = replace(sidecar.told, epoch=epoch, versions=versions, releases=releases)
+            tiers = tiers_of(report.statistics)
+            told = replace(sidecar.told, epoch=epoch, versions=versions, releases=releases, tiers=tiers)
             self._fleet.told(sidecar, told)
         elif kind == "cache_statistics":
             self._fleet.told(

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from control_plane.push.parcels import Parcel
-from control_plane.push.views import EnvoyState, ReleaseCounts, VersionStatistics
+from control_plane.push.views import EnvoyState, ReleaseCounts, TierStatistics, VersionStatistics
 from ext_proc.contract.cache import CacheStatistics
 from ext_proc.contract.snapshot import content_digest
 
@@ -67,6 +67,7 @@ class Told:
     epoch: str = ""
     versions: tuple[VersionStatistics, ...] = ()
     releases: tuple[ReleaseCounts, ...] = ()
+    tiers: tuple[TierStatistics, ...] = ()
     cache: CacheStatistics = field(default_factory=CacheStatistics)
 
 

@@ -43,6 +43,20 @@ class VersionStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class TierStatistics:
+    """How the callers of one Tier ("": of none) do at one sidecar, counted since the sidecar's epoch began.
+
+    All requests count, answers of the sidecar's own too; `limited` are its own 429s.
+    """
+
+    tier: str
+    requests: int = 0
+    limited: int = 0
+    errors: int = 0
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseCounts:
     """How one of a Release's versions does at one sidecar, counted since the sidecar's epoch began."""
 

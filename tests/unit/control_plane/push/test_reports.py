@@ -13,9 +13,10 @@ from control_plane.push.reports import (
     identity_of,
     releases_of,
     statistics_of,
+    tiers_of,
 )
 from control_plane.push.sidecars import Identity
-from control_plane.push.views import EnvoyState, ReleaseCounts, VersionStatistics
+from control_plane.push.views import EnvoyState, ReleaseCounts, TierStatistics, VersionStatistics
 from control_plane.releases.counts import Counts
 from ext_proc.contract import push_pb2
 
@@ -85,3 +86,10 @@ def test_of_a_release_whatever_is_no_answer_is_an_error() -> None:
     item.duration[70], item.output[50], item.input_tokens = 3, 3, 5
     found = releases_of(push_pb2.Statistics(epoch="e", releases=[item]))
     assert found == (ReleaseCounts("r", "v", Counts(9, 6, 5, 0, {70: 3}, {}, {50: 3})),)
+
+
+def test_tiers_are_told() -> None:
+    """Those of callers without one too."""
+    told = push_pb2.TierStatistics(tier="gold", requests=5, limited=1, errors=2, tokens=9)
+    statistics = push_pb2.Statistics(tiers=[push_pb2.TierStatistics(requests=1), told])
+    assert tiers_of(statistics) == (TierStatistics("", 1), TierStatistics("gold", 5, 1, 2, 9))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ext_proc.agent.statistics import BUCKET_GROWTH, VersionCounts, bucket
 from ext_proc.contract import push_pb2
-from ext_proc.contract.snapshot import Model, Rollout, Snapshot, Version
+from ext_proc.contract.snapshot import Model, Rollout, Snapshot, Tier, Version
 from ext_proc.telemetry.record import RequestRecord
 
 
@@ -143,3 +143,27 @@ def test_calls_of_a_release_are_counted_for_it_too() -> None:
     ]
     counts.use(policy("v", "w"))
     assert not counts.report().releases
+
+
+def test_tiers_are_counted_with_every_request() -> None:
+    """Our own refusals and answers from the cache too; a Tier that is gone is forgotten."""
+    counts = VersionCounts("e")
+    snapshot = Snapshot("1", tiers={"gold": Tier("gold")})
+    counts.use(snapshot)
+    for item in (
+        record(operation="chat", tier="gold", input_tokens=2, output_tokens=3),
+        record(operation="chat", tier="gold", status=429, attempts=0),
+        record(operation="chat", tier="gold", status=429),
+        record(operation="chat", tier="gold", status=502),
+        record(operation="chat", tier="gold", attempts=0, cache="hit", output_tokens=50),
+        record(operation="chat", tier="unknown"),
+        record(operation="chat"),
+        record(tier="gold"),
+    ):
+        counts.record(item)
+    assert list(counts.report().tiers) == [
+        push_pb2.TierStatistics(requests=1),
+        push_pb2.TierStatistics(tier="gold", requests=5, limited=1, errors=1, tokens=5),
+    ]
+    counts.use(policy("v"))
+    assert [tier.tier for tier in counts.report().tiers] == [""]
