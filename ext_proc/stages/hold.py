@@ -158,8 +158,7 @@ class Hold(PassingStage):
     async def _hold(self, exchange: Exchange, candidates: tuple[Candidate, ...]) -> Answer | None:
         """Try the candidates in order; those that cool come last, the first to be ready before the others."""
         now = self._clock()
-        # Whoever has a stale answer need not wait.
-        patience_s = exchange.policy.hold.max_ms / 1000 if exchange.stale is None else 0.0
+        patience_s = exchange.policy.hold.max_ms / 1000
         ranked = sorted(candidates, key=lambda one: self._cooling.ready_in_s(one.backend.name, now))
         blocked: Blocked | None = None
         for candidate, others in zip(ranked, (*ranked[1:], None), strict=True):

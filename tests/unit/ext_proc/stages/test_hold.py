@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from ext_proc.answers import StoredAnswer
 from ext_proc.candidates import Candidate
 from ext_proc.contract.snapshot import Backend, Limits, Model, PolicyLayer, Quota, Snapshot, Tier, Version
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead
@@ -151,17 +150,6 @@ async def test_beyond_hold_max_it_is_refused_at_once() -> None:
     body = orjson.loads(answer.body)["error"]
     assert (body["code"], body["param"]) == ("rate_limit_exceeded", None)
     assert calls.parked == 0
-
-
-@virtually
-async def test_whoever_has_a_stale_answer_does_not_wait() -> None:
-    """The refusal is given at once, for the cache to put that in its place."""
-    calls = Calls()
-    calls.refused("3")
-    opened = calls.opened()
-    opened.stale = StoredAnswer(b"{}", "application/json", "m", "v1", 0.0, 9.0)
-    assert retry_after(await calls.call(opened)) == "3"
-    assert calls.clock() == 0.0
 
 
 @virtually
