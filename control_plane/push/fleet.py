@@ -272,7 +272,7 @@ class Fleet:
 
     def obeyed(self) -> bool:
         """Return whether every connected sidecar holds the newest policy that is not halted."""
-        return all(view.in_force for view in self.sidecars() if view.connected)
+        return all(self._view(sidecar).in_force for sidecar in self._sidecars.values() if sidecar.connected)
 
     def sidecars(self) -> list[SidecarView]:
         """Return every sidecar that is connected or not long gone."""

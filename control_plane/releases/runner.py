@@ -127,10 +127,12 @@ class Runner:
 
     async def look(self) -> None:
         """Look once."""
-        for release, both in self._tellings.news(self._sidecars.released(), self._versions()).items():
+        versions = self._versions()
+        for release, both in self._tellings.news(self._sidecars.released(), versions).items():
             self._kept[release] = self._kept.get(release, NEITHER) + both
         try:
-            await self._book.look_at_releases(self._kept, obeyed=self._sidecars.obeyed())
+            obeyed = bool(versions) and self._sidecars.obeyed()
+            await self._book.look_at_releases(self._kept, obeyed=obeyed)
         except Exception as error:
             # The database is away, most likely; a Release that nobody watches would be worse than a late one.
             self._log.warning("the releases were not looked at", error=str(error))

@@ -29,6 +29,15 @@ spec:
     - {name: new, backend: bad, upstreamModel: new, weight: 0}
     - {name: twin, backend: simulated, upstreamModel: twin, weight: 0}
 """
+SPARED = """\
+kind: Model
+metadata: {name: spared}
+spec:
+  versions:
+    - {name: old, backend: simulated, upstreamModel: old}
+    - {name: new, backend: bad, upstreamModel: new, weight: 0}
+  fallbacks: [m]
+"""
 POLICY = "kind: Policy\nmetadata: {name: once}\nspec: {retry: {attempts: 1}}\n"
 
 
@@ -59,7 +68,9 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def governed(bad: int, simulated: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Governed]:
     """One mesh with a good, a bad and another good version of the Model `m`."""
     good = BACKEND.format(name="simulated", port=simulated, default="true")
-    documents = "---\n".join([good, BACKEND.format(name="bad", port=bad, default="false"), MODEL, POLICY])
+    documents = "---\n".join(
+        [good, BACKEND.format(name="bad", port=bad, default="false"), MODEL, SPARED, POLICY]
+    )
     folder: Path = tmp_path_factory.mktemp("releases")
     with Mesh(folder, documents, options=["--admin-token", ADMIN]) as mesh:
         yield Governed(mesh)
@@ -91,15 +102,17 @@ def status(governed: Governed, name: str) -> dict[str, Any]:
     return found
 
 
-async def called(governed: Governed, number: int, **headers: str) -> list[tuple[int, str]]:
-    """Call `m` so many times; return each status with the version that answered."""
-    return await called_by(governed, [headers] * number)
+async def called(governed: Governed, number: int, model: str = "m", **headers: str) -> list[tuple[int, str]]:
+    """Call a Model so many times; return each status with the version that answered."""
+    return await called_by(governed, [headers] * number, model)
 
 
-async def called_by(governed: Governed, callers: Sequence[Mapping[str, str]]) -> list[tuple[int, str]]:
-    """Call `m` once with the headers of each caller."""
+async def called_by(
+    governed: Governed, callers: Sequence[Mapping[str, str]], model: str = "m"
+) -> list[tuple[int, str]]:
+    """Call a Model once with the headers of each caller."""
     async with httpx.AsyncClient(base_url=governed.mesh.url, timeout=30, verify=PLAIN) as client:
-        body = {"model": "m", **HELLO}
+        body = {"model": model, **HELLO}
         room = asyncio.Semaphore(20)
 
         async def one(headers: Mapping[str, str]) -> tuple[int, str]:
@@ -159,6 +172,16 @@ async def test_a_bad_version_goes_back_by_itself(governed: Governed) -> None:
     assert versions(await called(governed, 60)) == {"old": 60}
     row = governed.api.get("audit").json()["items"][0]
     assert (row["action"], row["target"]) == ("release", "Release/bad")
+
+
+async def test_a_fallback_does_not_hide_a_bad_version(governed: Governed) -> None:
+    """Its callers get an answer, and it goes back all the same."""
+    apply(governed, release("spared", model="spared", steps=[50], gates={"minRequests": 5000}))
+    deadline = time.monotonic() + 10
+    while status(governed, "spared")["phase"] not in ("rolling-back", "rolled-back"):
+        assert time.monotonic() < deadline, status(governed, "spared")
+        assert {code for code, _ in await called(governed, 50, "spared")} == {200}
+    assert status(governed, "spared")["reason"].startswith("errorRate")
 
 
 async def test_a_good_version_goes_on_by_itself(governed: Governed) -> None:
