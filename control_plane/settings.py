@@ -27,6 +27,7 @@ class ControlPlaneSettings:
     the API's port only, to whoever has a token. `database` None is the SQLite file in `data_dir`.
     `admin_token` None lets the first start make one. The documents of `files` are applied at the start;
     with `demo` only when nothing is stored yet, but for the Backend, whose port may have changed.
+    `playground_proxy` is the proxy (`http://HOST:PORT`) that the playground asks, None for no playground.
     `show_notices` names in the log what the files set that has no effect yet.
     """
 
@@ -42,4 +43,5 @@ class ControlPlaneSettings:
     demo: bool = False
     min_ready_sidecars: int = 0
     log_level: str = "info"
+    playground_proxy: str | None = None
     show_notices: bool = True

@@ -32,6 +32,7 @@ from control_plane.auth.gate import Gate
 from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
 from control_plane.halting import Halting
+from control_plane.playground import HttpProxy
 from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
 from control_plane.push.policy import Policy
@@ -139,6 +140,7 @@ async def _listen_and_serve(
         Surroundings(_now, secrets.token_bytes),
         log,
         questions,
+        proxy=HttpProxy(settings.playground_proxy) if settings.playground_proxy else None,
         series=series,
     )
     app = create_application(

@@ -24,6 +24,7 @@ from control_plane.api.live import Telling, add_live_routes
 from control_plane.api.mesh import add_mesh_routes
 from control_plane.api.metrics import ApiMetrics
 from control_plane.api.openapi import describer
+from control_plane.api.playground import Proxy, add_playground_routes
 from control_plane.api.ports import Caches, Registry, Surroundings
 from control_plane.api.probes import add_probe_routes
 from control_plane.api.problems import add_problem_handlers
@@ -54,6 +55,7 @@ class Parts:
         surroundings: time of day and randomness.
         log: where wrong tokens are told, and refusals that the audit cannot take.
         caches: what the sidecars keep.
+        proxy: whom the playground asks, None for no playground.
         series: metrics of others that `/metrics` shows too.
         clock: a monotonic clock, in seconds.
     """
@@ -65,6 +67,7 @@ class Parts:
     surroundings: Surroundings
     log: FilteringBoundLogger
     caches: Caches
+    proxy: Proxy | None = None
     series: Iterable[Collector] = ()
     clock: Callable[[], float] = time.perf_counter
 
@@ -98,6 +101,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     parts.fleet.listen(traffic.told)
     add_live_routes(app, parts.registry, parts.fleet, traffic, parts.surroundings.now)
     add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)
+    add_playground_routes(app, parts.registry, bodies, parts.proxy)
     add_token_routes(app, parts.registry, bodies, parts.surroundings)
     add_secret_routes(app, parts.registry, bodies)
     add_dashboard(app)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -78,6 +78,7 @@ def _shown(value: str) -> str:
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 ShownText = Annotated[str, StringConstraints(min_length=1, max_length=1024), AfterValidator(_shown)]
+HeaderText = Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]{0,510}[!-~])?$"), AfterValidator(_shown)]
 KEY_PREFIX: Final = r"^[0-9a-fA-F]{1,64}$"
 KEY: Final = r"^[0-9a-fA-F]{64}$"
 
@@ -143,6 +144,33 @@ class PurgeOrder(Order):
         if self.version is not None and self.model is None:
             raise ValueError("version needs its model")
         return self
+
+
+class PlayOrder(Order):
+    """A prompt of the playground. `key` is a Consumer's, or the provider's own; without it none is sent."""
+
+    model: ShownText
+    prompt: Annotated[str, StringConstraints(min_length=1, max_length=256 * 1024)]
+    system: Annotated[str, StringConstraints(max_length=64 * 1024)] | None = None
+    tier: ModelName | None = None
+    session: HeaderText | None = None
+    cache: Literal["no-store", "refresh", "only"] | None = None
+    key: HeaderText | None = None
+    stream: StrictBool = True
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+
+    def completion(self) -> dict[str, Any]:
+        """Return the chat completion that is asked for."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        optional = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {
+            "model": self.model,
+            "messages": [*system, {"role": "user", "content": self.prompt}],
+            "stream": self.stream,
+            **({"stream_options": {"include_usage": True}} if self.stream else {}),
+            **{name: value for name, value in optional.items() if value is not None},
+        }
 
 
 def in_future(at: datetime | None, now: datetime) -> bool:

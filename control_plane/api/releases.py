@@ -20,7 +20,7 @@ from control_plane.auth.roles import Need, Role
 from control_plane.registry.errors import NotFoundError
 from control_plane.registry.releases import Judged
 from control_plane.releases.counts import Counts
-from control_plane.releases.histograms import quantile
+from control_plane.releases.histograms import GROWTH, quantile
 from control_plane.releases.machine import Action
 
 Name = Annotated[str, Path(description="The Release's name.", max_length=1_000)]
@@ -43,8 +43,20 @@ STATUS_EXAMPLE: Final[dict[str, Any]] = {
     ],
     "analysis": {
         "outcome": "pass",
-        "old": {"requests": 2400, "errors": 24, "latencyP95Ms": 812.0, "ttftP95Ms": None},
-        "new": {"requests": 800, "errors": 7, "latencyP95Ms": 790.0, "ttftP95Ms": None},
+        "old": {
+            "requests": 2400,
+            "errors": 24,
+            "latencyP95Ms": 812.0,
+            "ttftP95Ms": None,
+            "durations": [{"upToMs": 789.75, "calls": 2240}, {"upToMs": 868.72, "calls": 136}],
+        },
+        "new": {
+            "requests": 800,
+            "errors": 7,
+            "latencyP95Ms": 790.0,
+            "ttftP95Ms": None,
+            "durations": [{"upToMs": 789.75, "calls": 753}, {"upToMs": 868.72, "calls": 40}],
+        },
         "gates": [
             {
                 "gate": "errorRate",
@@ -145,6 +157,10 @@ def _counts(counts: Counts) -> dict[str, Any]:
         "errors": counts.errors,
         "latencyP95Ms": quantile(counts.duration, 0.95),
         "ttftP95Ms": quantile(counts.first_byte, 0.95),
+        "durations": [
+            {"upToMs": round(GROWTH**bucket, 2), "calls": calls}
+            for bucket, calls in sorted(counts.duration.items())
+        ],
     }
 
 

@@ -17,6 +17,7 @@ from control_plane.api.orders import (
     DURATION_PATTERN,
     KeyOrder,
     Order,
+    PlayOrder,
     PurgeOrder,
     RotationOrder,
     SecretOrder,
@@ -82,6 +83,7 @@ def component_schemas() -> dict[str, Any]:
         TokenOrder,
         SecretOrder,
         PurgeOrder,
+        PlayOrder,
     ]
     _, found = models_json_schema(
         [(spec, "validation") for spec in specs], ref_template=_REF, schema_generator=_Written
@@ -286,6 +288,7 @@ _ANSWERS: Final[dict[str, Any]] = {
             },
         }
     ),
+    "Playground": _object({"proxy": _MAYBE_TEXT, "hint": _MAYBE_TEXT}),
     "NewKey": _object({"id": _TEXT, "consumer": _TEXT, "key": _TEXT, "expiresAt": _MAYBE_TIME}),
     "KeyList": _list(_object(_KEY)),
     "NewToken": _object({**_TOKEN, "token": _TEXT}),

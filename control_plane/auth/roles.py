@@ -40,6 +40,7 @@ SCOPES: Final = (
     "sidecars:read",
     "cache:read",
     "cache:write",
+    "playground:write",
     "metrics:read",
     "secrets:read",
     "secrets:write",

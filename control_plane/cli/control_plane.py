@@ -74,6 +74,14 @@ def control_plane(
     min_ready_sidecars: Annotated[
         int, typer.Option(min=0, help="How many sidecars must serve the current policy to be ready.")
     ] = 0,
+    playground_proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="OUTRIGGER_PLAYGROUND_PROXY",
+            help="The proxy that the dashboard's playground asks (http://HOST:PORT); none without it.",
+        ),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.INFO,
     demo: Annotated[bool, typer.Option("--demo", hidden=True)] = False,
     notices: Annotated[bool, typer.Option(hidden=True)] = True,
@@ -87,12 +95,17 @@ def control_plane(
         raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
     if push_client_ca is not None and push_cert is None:
         raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
-    from control_plane.push.server import PushAddressError  # noqa: PLC0415 - keeps --help quick
+    from control_plane.playground import origin_of  # noqa: PLC0415 - keeps --help quick
+    from control_plane.push.server import PushAddressError  # noqa: PLC0415
     from control_plane.registry.errors import RegistryError  # noqa: PLC0415
     from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
     from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
     from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
+    try:
+        proxy = origin_of(playground_proxy) if playground_proxy else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--playground-proxy") from None
     settings = ControlPlaneSettings(
         api_host=bind,
         api_port=api_port,
@@ -106,6 +119,7 @@ def control_plane(
         demo=demo,
         min_ready_sidecars=min_ready_sidecars,
         log_level=log_level,
+        playground_proxy=proxy,
         show_notices=notices,
     )
     try:

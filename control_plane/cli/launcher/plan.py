@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from control_plane.cli.launcher.settings import LaunchSettings, address
+from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
 
 LOOPBACK: Final = "127.0.0.1"
 DATABASE_VARIABLE: Final = "OUTRIGGER_DATABASE"
@@ -29,6 +29,7 @@ OURS: Final = frozenset(
         "OUTRIGGER_BIND",
         "OUTRIGGER_DATA_DIR",
         "OUTRIGGER_METRICS_PORT",
+        "OUTRIGGER_PLAYGROUND_PROXY",
         "OUTRIGGER_PUSH_ADDRESS",
         "OUTRIGGER_PUSH_CERT",
         "OUTRIGGER_PUSH_CLIENT_CA",
@@ -99,6 +100,7 @@ def plan(
             *(*PYTHON, "control_plane", "control-plane"),
             *("--api-port", str(settings.api_port), "--bind", settings.bind),
             *("--push-address", control_plane, "--data-dir", str(settings.data_dir)),
+            *("--playground-proxy", f"http://{address(reachable(settings.bind), settings.proxy_port)}"),
             *("--min-ready-sidecars", "1", "--no-notices", *level),
         )
         given = (

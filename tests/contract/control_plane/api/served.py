@@ -20,6 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from control_plane.api.application import Parts, create_application
+from control_plane.api.playground import Proxy
 from control_plane.api.ports import Surroundings
 from control_plane.auth.gate import Gate
 from control_plane.auth.roles import Role
@@ -73,7 +74,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serve(data_dir: Path, *, burst: int = 100, min_ready_sidecars: int = 0) -> AsyncIterator[Served]:
+async def serve(
+    data_dir: Path, *, burst: int = 100, min_ready_sidecars: int = 0, proxy: Proxy | None = None
+) -> AsyncIterator[Served]:
     """Run an API over the database in `data_dir`."""
 
     def now() -> datetime:
@@ -104,7 +107,7 @@ async def serve(data_dir: Path, *, burst: int = 100, min_ready_sidecars: int = 0
     sessions = Sessions(time.monotonic, secrets.token_bytes)
     questions = Questions(fleet, lambda: secrets.randbits(64))
     surroundings = Surroundings(now, secrets.token_bytes)
-    parts = Parts(registry, fleet, gate, sessions, surroundings, log, questions)
+    parts = Parts(registry, fleet, gate, sessions, surroundings, log, questions, proxy)
     app = create_application(parts, version="1.2.3", min_ready_sidecars=min_ready_sidecars)
     config = uvicorn.Config(app, log_config=None, access_log=False, proxy_headers=False, lifespan="off")
     server = QuietServer(config)

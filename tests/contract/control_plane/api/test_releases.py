@@ -72,6 +72,13 @@ async def test_numbers_are_shown(served: Served, admin: httpx.AsyncClient) -> No
     both = Both(Counts(95, duration={70: 95}), Counts(5, 5))
     await served.registry.look_at_releases({"r": both}, obeyed=True)
     analysis = (await admin.get(PATH)).json()["status"]["analysis"]
-    assert analysis["new"] == {"requests": 5, "errors": 5, "latencyP95Ms": None, "ttftP95Ms": None}
+    assert analysis["new"] == {
+        "requests": 5,
+        "errors": 5,
+        "latencyP95Ms": None,
+        "ttftP95Ms": None,
+        "durations": [],
+    }
+    assert analysis["old"]["durations"] == [{"upToMs": pytest.approx(1.1**70, abs=0.01), "calls": 95}]
     assert analysis["old"]["latencyP95Ms"] == pytest.approx(1.1**69.95)
     assert analysis["gates"][0]["evidence"] > 1

@@ -5,7 +5,15 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from control_plane.api.orders import KeyOrder, PurgeOrder, RotationOrder, SecretOrder, TokenOrder, in_future
+from control_plane.api.orders import (
+    KeyOrder,
+    PlayOrder,
+    PurgeOrder,
+    RotationOrder,
+    SecretOrder,
+    TokenOrder,
+    in_future,
+)
 from control_plane.auth.roles import Role
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -84,3 +92,40 @@ def test_an_unclear_purge_is_refused(value: dict[str, object], told: str) -> Non
     """With what is wrong about it."""
     with pytest.raises(ValidationError, match=told):
         PurgeOrder.model_validate(value)
+
+
+def test_a_prompt_becomes_a_completion() -> None:
+    """With what was given and no more; a stream tells its usage."""
+    order = PlayOrder.model_validate(
+        {"model": "m", "prompt": "p", "system": "s", "maxTokens": 5, "tier": "gold", "key": "ork_k"}
+    )
+    assert order.completion() == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "p"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 5,
+    }
+    plain = PlayOrder.model_validate({"model": "m", "prompt": "p", "stream": False})
+    assert plain.completion() == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "p"}],
+        "stream": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"prompt": ""},
+        {"key": "a\r\nx: y"},
+        {"session": "é"},
+        {"cache": "hit"},
+        {"key": "x\n"},
+        {"maxTokens": 0},
+    ],
+)
+def test_what_is_no_prompt_is_refused(wrong: dict[str, object]) -> None:
+    """What goes into a header cannot begin another one."""
+    with pytest.raises(ValidationError):
+        PlayOrder.model_validate({"model": "m", "prompt": "p", **wrong})

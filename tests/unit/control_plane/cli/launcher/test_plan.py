@@ -37,8 +37,8 @@ def test_up_starts_all_of_them_with_the_documented_command_lines() -> None:
     found = planned(SETTINGS, files=(Path("/p.yaml"),))
     assert {name: words(spec) for name, spec in found.items()} == {
         "control plane": "control_plane control-plane --api-port 8080 --bind 127.0.0.1 "
-        "--push-address unix:/run/o/push.sock --data-dir /data --min-ready-sidecars 1 --no-notices "
-        "--log-level warning --demo -f /p.yaml",
+        "--push-address unix:/run/o/push.sock --data-dir /data --playground-proxy http://127.0.0.1:10000 "
+        "--min-ready-sidecars 1 --no-notices --log-level warning --demo -f /p.yaml",
         "agent": "ext_proc agent --run-dir /run/o --data-dir /data --control-plane unix:/run/o/push.sock "
         "--workload default --sidecar-id local --workers 2 --metrics-address 127.0.0.1:9102 "
         "--envoy-admin-address 127.0.0.1:9901 --log-level warning",
@@ -56,6 +56,7 @@ def test_bind_moves_everything_but_envoys_admin() -> None:
     assert "--envoy-admin-address 127.0.0.1:9901" in words(found["Envoy"])
     assert "--metrics-address 0.0.0.0:9102" in words(found["agent"])
     assert "--bind 0.0.0.0" in words(found["control plane"])
+    assert "--playground-proxy http://127.0.0.1:10000" in words(found["control plane"])
 
 
 def test_providers_keys_reach_the_agent_only() -> None:
