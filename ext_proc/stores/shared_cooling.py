@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
+from ext_proc.stores.neighbour import CLOSE_WITHIN_S
 from ext_proc.stores.trips import Order, Script, Trips
 
 PREFIX: Final = "outrigger:cooling:"
@@ -52,6 +53,7 @@ class RedisCooling:
             closes="Redis is back; processors tell each other which providers cool",
         )
         self._listening: asyncio.Task[None] | None = None
+        self._closing = False
 
     def tell(self, backend: str, wait_s: float) -> None:
         """Say that `backend` is to be left alone for so long. Never waits, never raises."""
@@ -65,13 +67,15 @@ class RedisCooling:
 
     async def close(self) -> None:
         """Hear no more, and wait a moment for what is on its way."""
+        self._closing = True
         if self._listening is not None:
             self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+            # A client may take a cancellation for a connection that broke.
+            await asyncio.wait((self._listening,), timeout=CLOSE_WITHIN_S)
         await self._trips.close()
 
     async def _listen(self, heard: Callable[[str, float], None]) -> None:
-        while True:
+        while not self._closing:
             # Trouble with Redis is told by those whose calls it concerns.
             with contextlib.suppress(RedisError, OSError, TimeoutError):
                 await self._subscribed(heard)
@@ -83,7 +87,7 @@ class RedisCooling:
             # In this order: what begins to cool in between is heard.
             await self._look(heard)
             tried = False
-            while True:
+            while not self._closing:
                 message = await subscription.get_message(timeout=QUIET_S)
                 if message is None:
                     if tried:
