@@ -90,6 +90,11 @@ class RunDir:
         return path
 
 
+def origin_cluster(worker: int) -> str:
+    """Return the name of Envoy's cluster for the origin socket of processor `worker`."""
+    return f"outrigger_origin_{worker}"
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessorSettings:
     """Settings of one processor.

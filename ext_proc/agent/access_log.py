@@ -20,7 +20,7 @@ from envoy.data.accesslog.v3 import accesslog_pb2
 from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
 from google.protobuf import struct_pb2
 
-from ext_proc.agent.attempt_log import ATTEMPTS
+from ext_proc.agent.bootstrap import ATTEMPTS
 from ext_proc.agent.render.routes import UNDECIDED
 from ext_proc.contract import headers, telemetry
 from ext_proc.contract.routes import ORIGIN_ROUTE

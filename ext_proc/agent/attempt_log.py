@@ -7,15 +7,11 @@ left of a quota (`envoy/bootstrap.yaml`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from envoy.data.accesslog.v3 import accesslog_pb2
 
-from ext_proc.agent.render.attempts import RETRY
 from ext_proc.contract import push_pb2
-
-ATTEMPTS: Final = "attempts"
-"""The log's name in the bootstrap."""
+from ext_proc.contract.headers import RETRY
 
 
 class AttemptLog:

@@ -1,6 +1,7 @@
 """Envoy's bootstrap: the template with this sidecar's addresses in it, and becoming Envoy with it.
 
-Knows no policy: what policy decides comes over ADS. https://www.envoyproxy.io/docs/envoy/latest/api-v3/bootstrap/bootstrap
+Knows no policy: what policy decides comes over ADS. Its process loads neither pydantic nor protobuf, which
+would be ten times the work of the whole. https://www.envoyproxy.io/docs/envoy/latest/api-v3/bootstrap/bootstrap
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from ext_proc.agent.attempt_log import ATTEMPTS
 from ext_proc.agent.local_replies import render_local_replies
-from ext_proc.agent.render.attempts import RETRY
 from ext_proc.contract import headers
-from ext_proc.contract.routes import origin_cluster
 from ext_proc.openai.ratelimits import QUOTA_HEADERS, REMAINING
-from ext_proc.settings import EnvoySettings, SettingsError
+from ext_proc.settings import EnvoySettings, SettingsError, origin_cluster
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
 TYPES = "type.googleapis.com"
+ATTEMPTS: Final = "attempts"
+"""The name of the log of attempts, `attempt_log` is its reader."""
 
 
 def render_bootstrap(settings: EnvoySettings) -> str:
@@ -98,7 +98,7 @@ def _attempt_log() -> dict[str, object]:
                 "buffer_flush_interval": "0.02s",
                 "buffer_size_bytes": 0,
             },
-            "additional_response_headers_to_log": [RETRY, *QUOTA_HEADERS],
+            "additional_response_headers_to_log": [headers.RETRY, *QUOTA_HEADERS],
         },
     }
 

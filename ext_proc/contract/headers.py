@@ -27,6 +27,10 @@ ROUTE: Final = "x-outrigger-route"
 ORIGIN: Final = "x-outrigger-origin"  # the cluster of the processor that has a flight's stream
 FLIGHT: Final = "x-outrigger-flight"  # which flight
 
+# Inside only, from the filters of an attempt to Envoy's router, on an error.
+RETRY: Final = "x-outrigger-retry"  # `1`, to be tried again, or `0`
+WAIT: Final = "x-outrigger-wait"  # whole seconds before the next attempt
+
 # Where a caller puts its key: OpenAI's header, and Azure's.
 CREDENTIALS: Final = ("authorization", "api-key")
 CONSUMER_KEY_PREFIX: Final = "ork_"

@@ -17,13 +17,8 @@ from typing import Final
 from ext_proc.contract.policies import HoldPolicy, RetryPolicy, resolve_policy
 from ext_proc.contract.snapshot import Backend, Snapshot
 
-# The route to a processor's own origin, and the cluster of each worker's.
+# The route to a processor's own origin.
 ORIGIN_ROUTE: Final = "origin"
-
-
-def origin_cluster(worker: int) -> str:
-    """Return the name of the cluster where processor `worker` serves the followers of its flights."""
-    return f"outrigger_origin_{worker}"
 
 
 class CallShape(StrEnum):

@@ -19,11 +19,10 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.cache_view import CacheLook
-from ext_proc.contract.routes import origin_cluster
 from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
 from ext_proc.semantic.on_demand import SimilarOnDemand
-from ext_proc.settings import ProcessorSettings
+from ext_proc.settings import ProcessorSettings, origin_cluster
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.tally import CacheTally
 from ext_proc.telemetry.cache_metrics import CacheMetrics

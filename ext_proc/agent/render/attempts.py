@@ -16,10 +16,6 @@ from ext_proc.contract.routes import RouteTerms
 Json = dict[str, Any]
 LUA: Final = "envoy.filters.http.lua"
 LUA_TYPE: Final = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua"
-RETRY: Final = "x-outrigger-retry"
-"""On an error: `1`, to be tried again, or `0`."""
-WAIT: Final = "x-outrigger-wait"
-"""On an error: whole seconds before the next attempt."""
 
 # What `retryOn` calls it → what providers write into an error's `code`.
 STAND_IN_CODES: Final = {"context-length": "context_length_exceeded", "content-filter": "content_filter"}

@@ -20,7 +20,7 @@ from ext_proc.agent.local_replies import (
     error_text,
     request_id_header,
 )
-from ext_proc.agent.render.attempts import RETRY, WAIT, attempt_terms
+from ext_proc.agent.render.attempts import attempt_terms
 from ext_proc.agent.render.durations import seconds
 from ext_proc.agent.render.priority_groups import by_plan
 from ext_proc.contract import headers, telemetry
@@ -97,7 +97,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "virtual_hosts": [host],
         # The upstream filters keep our id from providers, and so from Envoy's own way to set it.
         "response_headers_to_add": [request_id_header(), *_stamps()],
-        "response_headers_to_remove": [RETRY, WAIT],
+        "response_headers_to_remove": [headers.RETRY, headers.WAIT],
     }
 
 
@@ -274,7 +274,7 @@ def _retry(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int
     retry |= _conditions(policy)
     if terms.hold.max_ms > 0:
         retry["rate_limited_retry_back_off"] = {
-            "reset_headers": [{"name": WAIT, "format": "SECONDS"}],
+            "reset_headers": [{"name": headers.WAIT, "format": "SECONDS"}],
             # The attempt's filter has seen to it that no wait is longer than allowed; this one is rounded up.
             "max_interval": seconds(terms.hold.max_ms + 1_000),
         }
@@ -294,7 +294,7 @@ def _conditions(policy: RetryPolicy) -> Json:
     conditions.append("retriable-headers")
     return {
         "retry_on": ",".join(conditions),
-        "retriable_headers": [{"name": RETRY, "string_match": {"exact": "1"}}],
+        "retriable_headers": [{"name": headers.RETRY, "string_match": {"exact": "1"}}],
     }
 
 
