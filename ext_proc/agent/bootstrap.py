@@ -17,7 +17,9 @@ from typing import Final, NoReturn
 
 from ext_proc.agent.local_replies import render_local_replies
 from ext_proc.contract import headers
-from ext_proc.openai.ratelimits import QUOTA_HEADERS, REMAINING
+from ext_proc.contract.plans import ATTEMPT, SPENT
+from ext_proc.openai.ratelimits import QUOTA_HEADERS
+from ext_proc.providers.hints import REFUSALS
 from ext_proc.settings import EnvoySettings, SettingsError, origin_cluster
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
@@ -70,25 +72,19 @@ def _origin(settings: EnvoySettings, worker: int) -> dict[str, object]:
 
 
 def _attempt_log() -> dict[str, object]:
-    """Return Envoy's log of attempts that say something of their provider, written without delay.
-
-    The filter is an expression, as only those can look at the response's headers.
-    """
-    nothing_left = " || ".join(
-        f"('{name}' in response.headers && response.headers['{name}'] == '0')" for name in REMAINING
-    )
-    expression = f"response.code == 429 || response.code == 503 || {nothing_left}"
+    """Return Envoy's log of attempts that say something of their provider, written without delay."""
+    spent = {
+        "matcher": {"filter": ATTEMPT, "path": [{"key": SPENT}], "value": {"bool_match": True}},
+        "match_if_key_not_found": False,
+    }
+    refused = [
+        {"comparison": {"op": "EQ", "value": {"default_value": status, "runtime_key": f"outrigger.{status}"}}}
+        for status in sorted(REFUSALS)
+    ]
+    filters = [*({"status_code_filter": one} for one in refused), {"metadata_filter": spent}]
     return {
         "name": "envoy.access_loggers.http_grpc",
-        "filter": {
-            "extension_filter": {
-                "name": "envoy.access_loggers.extension_filters.cel",
-                "typed_config": {
-                    "@type": f"{TYPES}/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-                    "expression": expression,
-                },
-            }
-        },
+        "filter": {"or_filter": {"filters": filters}},
         "typed_config": {
             "@type": f"{TYPES}/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
             "common_config": {

@@ -15,6 +15,9 @@ ATTEMPT: Final = "outrigger.attempt"
 STAND_IN: Final = "stand_in"
 """In `ATTEMPT`: the number of the stand-in whose turn it is, from 1; absent before the first."""
 
+SPENT: Final = "spent"
+"""In `ATTEMPT`: true when an answer says that nothing is left of its provider's quota."""
+
 
 @dataclass(frozen=True, slots=True)
 class StandIn:

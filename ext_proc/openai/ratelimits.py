@@ -53,8 +53,6 @@ _RESETS: Final = (
     ("x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset", "x-ratelimit-reset"),
     ("x-ratelimit-reset-tokens", "anthropic-ratelimit-tokens-reset"),
 )
-REMAINING: Final = tuple(name for names in _REMAINING for name in names)
-"""The names of the headers that say what is left."""
 QUOTA_HEADERS: Final = (
     "retry-after",
     *_RETRY_AFTER_MS,
