@@ -7,10 +7,10 @@ import errno
 import os
 import socket
 import sqlite3
+import sys
 from collections.abc import Iterator
 from typing import Final
 
-import asyncpg  # type: ignore[import-untyped]  # has no type information
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -54,7 +54,7 @@ def translated() -> Iterator[None]:
     """
     try:
         yield
-    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, sqlite3.Error, OSError) as error:
+    except _raised_by_drivers() as error:
         raise _meaning(error) from error
 
 
@@ -73,6 +73,13 @@ def fatal_at_open() -> Iterator[None]:
                 "the database's user may not make tables; grant it CREATE on the schema, or make it the owner"
             ) from error
         raise
+
+
+def _raised_by_drivers() -> tuple[type[BaseException], ...]:
+    # PostgreSQL's driver is a tenth of a second of imports, which a process without PostgreSQL saves.
+    asyncpg = sys.modules.get("asyncpg")
+    theirs = () if asyncpg is None else (asyncpg.PostgresError, asyncpg.InterfaceError)
+    return (SQLAlchemyError, sqlite3.Error, OSError, *theirs)
 
 
 def _meaning(error: BaseException) -> StorageFullError | StoreUnavailableError:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from control_plane.registry.errors import StoreOpenError
-from control_plane.store.postgres import Postgres
 from control_plane.store.sql_store import SqlStore
 from control_plane.store.sqlite import Sqlite
 
@@ -28,6 +27,9 @@ def store_for(database: str | None, data_dir: Path) -> SqlStore:
         return SqlStore(Sqlite(data_dir / FILE_NAME))
     for scheme in _POSTGRES:
         if database.startswith(scheme):
+            # Its driver takes a while to load; whoever keeps a SQLite file does without.
+            from control_plane.store.postgres import Postgres  # noqa: PLC0415
+
             return SqlStore(Postgres(f"postgresql://{database.removeprefix(scheme)}"))
     if database.startswith(_SQLITE) and len(database) > len(_SQLITE):
         return SqlStore(Sqlite(Path(database.removeprefix(_SQLITE))))

@@ -41,6 +41,8 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 metadata: Final = MetaData()
+SCHEMA: Final = "0003"
+"""The last migration: the one that leads to these tables."""
 
 revisions: Final = Table(
     "revisions",
