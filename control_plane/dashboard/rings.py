@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from control_plane.releases.histograms import Histogram
+from control_plane.releases.histograms import GROWTH, Histogram
 
 STEP_S: Final = 5.0
 STEPS: Final = 180
@@ -14,30 +15,32 @@ STEPS: Final = 180
 
 
 class Ring:
-    """Several counts for each of the last `STEPS` steps. What is older is forgotten as time goes on.
+    """Several counts for each of the last `STEPS` steps, and their sums. What is older is forgotten.
 
     Steps are numbered from any beginning on, and never go back by more than the ring is long.
     """
 
-    __slots__ = ("_counts", "_newest", "_width")
+    __slots__ = ("_counts", "_newest", "_sums", "_width")
 
     def __init__(self, width: int, step: int) -> None:
         self._width = width
+        self._sums = [0] * width
         self._counts = array("Q", bytes(8 * width * STEPS))
         self._newest = step
 
     @property
-    def newest(self) -> int:
-        """The last step in which something was counted, or the one that it began with."""
-        return self._newest
+    def empty(self) -> bool:
+        """Whether nothing is known, after `sums` or `add` went on to a step."""
+        return not any(self._sums)
 
     def add(self, step: int, counts: Sequence[int]) -> None:
-        """Count `counts`, one for each place, in `step`, which is not before `newest`."""
+        """Count `counts`, one for each place, in `step`, which is not before any that was told."""
         self._go_on(step)
         at = step % STEPS * self._width
         for offset, count in enumerate(counts):
             if count:
                 self._counts[at + offset] += count
+                self._sums[offset] += count
 
     def at(self, step: int) -> Sequence[int]:
         """Return the counts of `step`: zeros when it lies outside of what is known."""
@@ -54,12 +57,18 @@ class Ring:
                 found[offset] += count
         return found
 
+    def sums(self, step: int) -> Sequence[int]:
+        """Return the sums over all `STEPS` steps up to `step`, which is not before any that was told."""
+        self._go_on(step)
+        return self._sums
+
     def _go_on(self, step: int) -> None:
         passed = min(step - self._newest, STEPS)
-        blank = array("Q", bytes(8 * self._width))
         for offset in range(passed):
             at = (step - offset) % STEPS * self._width
-            self._counts[at : at + self._width] = blank
+            for place in range(self._width):
+                self._sums[place] -= self._counts[at + place]
+                self._counts[at + place] = 0
         self._newest = max(step, self._newest)
 
 
@@ -74,21 +83,16 @@ class Recent:
         self._now: dict[int, int] = {}
         self._before: dict[int, int] = {}
 
-    def add(self, later: Histogram, earlier: Histogram, now_s: float) -> None:
-        """Count what came to `earlier` to make it `later`."""
+    def add(self, more: Histogram, now_s: float) -> None:
+        """Count `more`."""
         self._go_on(now_s)
-        now = self._now
-        for bucket, count in later.items():
-            more = count - earlier.get(bucket, 0)
-            if more > 0:
-                now[bucket] = now.get(bucket, 0) + more
+        count_into(self._now, more)
 
     def read(self, now_s: float) -> Histogram:
         """Return what was counted lately."""
         self._go_on(now_s)
         found = dict(self._before)
-        for bucket, count in self._now.items():
-            found[bucket] = found.get(bucket, 0) + count
+        count_into(found, self._now)
         return found
 
     def _go_on(self, now_s: float) -> None:
@@ -97,3 +101,24 @@ class Recent:
             return
         self._before, self._now = (self._now if passed < 2 * self._half_s else {}), {}
         self._since_s = now_s
+
+
+def count_into(total: dict[int, int], more: Histogram) -> None:
+    """Add `more` to `total` in place: `merged` makes a new one each time."""
+    for bucket, count in more.items():
+        total[bucket] = total.get(bucket, 0) + count
+
+
+def quantiles(histogram: Histogram, shares: Sequence[float]) -> list[float | None]:
+    """Return what `quantile` does for each of `shares`, which grow, in one go over the buckets."""
+    if not histogram:
+        return [None] * len(shares)
+    found: list[float | None] = []
+    total, below = sum(histogram.values()), 0
+    for bucket in sorted(histogram):
+        count = histogram[bucket]
+        while len(found) < len(shares) and below + count >= shares[len(found)] * total:
+            within = (shares[len(found)] * total - below) / count
+            found.append(math.pow(GROWTH, bucket - 1 + min(max(within, 0.0), 1.0)))
+        below += count
+    return found

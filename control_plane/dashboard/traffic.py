@@ -10,14 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from control_plane.dashboard.rings import STEP_S, STEPS, Recent, Ring
+from control_plane.dashboard.rings import STEP_S, STEPS, Recent, Ring, count_into, quantiles
 from control_plane.dashboard.views import Flow, Rates, Series, Sums, TierRow, Times, VersionRow
 from control_plane.push.sidecars import Told
 from control_plane.push.views import TierStatistics, VersionStatistics
-from control_plane.releases.histograms import Histogram, merged, minus, quantile
+from control_plane.releases.histograms import Histogram, minus
 from ext_proc.contract.cache import CacheStatistics
 
 RATE_STEPS: Final = 3
+TIME_STEPS: Final = 12
 """Sidecars tell every five seconds: rates over three steps do not jump."""
 HALF_S: Final = 60.0
 MAX_LINES: Final = 2_000
@@ -50,14 +51,12 @@ class Traffic:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        step, now_s = self._step(), clock()
+        step = self._step()
         self._total = Ring(_TOTAL_WIDTH, step)
-        self._duration = Recent(HALF_S, now_s)
-        self._first_byte = Recent(HALF_S, now_s)
         self._lines: dict[tuple[str, str], _Line] = {}
         self._tiers: dict[str, Ring] = {}
-        # Histograms of the steps that rates look at, and of each step before what came of them.
-        self._open: deque[list[Histogram]] = deque([[{}, {}]], maxlen=RATE_STEPS)
+        # Histograms of the last minute's steps, and what those of each step before came to.
+        self._times: deque[tuple[dict[int, int], dict[int, int]]] = deque([({}, {})], maxlen=TIME_STEPS)
         self._quantiles: deque[tuple[float | None, ...]] = deque(maxlen=STEPS)
         self._at = step
 
@@ -76,7 +75,8 @@ class Traffic:
         """Return how it goes; `whole`: with every step of the last fifteen minutes."""
         self._go_on()
         now_s, last = self._clock(), self._at - 1
-        sums = self._total.total(last + 1, STEPS)
+        sums = self._total.sums(self._at)
+        durations, first_bytes = _joined(self._times)
         return Flow(
             whole=whole,
             rates=_rates(self._total.total(last, RATE_STEPS)),
@@ -90,11 +90,11 @@ class Traffic:
                 saved_cost=sums[_SAVED_MICROS] * _MICROS,
                 saved_tokens=sums[_SAVED_TOKENS],
             ),
-            latency=_times(self._duration.read(now_s)),
-            ttft=_times(self._first_byte.read(now_s)),
+            latency=_times(durations),
+            ttft=_times(first_bytes),
             series=self._series(last, STEPS if whole else RATE_STEPS),
-            models=[_version_row(key, line, last, now_s) for key, line in sorted(self._lines.items())],
-            tiers=[_tier_row(tier, ring, last) for tier, ring in sorted(self._tiers.items())],
+            models=[_version_row(key, line, self._at, now_s) for key, line in sorted(self._lines.items())],
+            tiers=[_tier_row(tier, ring, self._at) for tier, ring in sorted(self._tiers.items())],
         )
 
     def _step(self) -> int:
@@ -106,21 +106,18 @@ class Traffic:
         if step == self._at:
             return
         for _ in range(min(step - self._at, STEPS)):
-            durations, first_bytes = _joined(self._open)
-            self._quantiles.append(
-                tuple(
-                    quantile(histogram, part)
-                    for histogram in (durations, first_bytes)
-                    for part in (0.5, 0.95)
-                )
-            )
-            self._open.append([{}, {}])
+            durations, first_bytes = _joined(list(self._times)[-RATE_STEPS:])
+            self._quantiles.append((*_both(durations), *_both(first_bytes)))
+            self._times.append(({}, {}))
         self._at = step
-        old = [key for key, line in self._lines.items() if line.ring.newest <= step - STEPS]
-        for key in old:
-            del self._lines[key]
-        for tier in [tier for tier, ring in self._tiers.items() if ring.newest <= step - STEPS]:
-            del self._tiers[tier]
+        for key, line in list(self._lines.items()):
+            line.ring.sums(step)
+            if line.ring.empty:
+                del self._lines[key]
+        for tier, ring in list(self._tiers.items()):
+            ring.sums(step)
+            if ring.empty:
+                del self._tiers[tier]
 
     def _take_versions(self, before: Told, after: Told) -> None:
         if not before.epoch:
@@ -138,11 +135,10 @@ class Traffic:
         now_s = self._clock()
         counts = [max(now - then, 0) for now, then in zip(_numbers(later), _numbers(earlier), strict=True)]
         self._total.add(self._at, counts)
-        self._duration.add(later.duration, earlier.duration, now_s)
-        self._first_byte.add(later.first_byte, earlier.first_byte, now_s)
-        step = self._open[-1]
-        step[0] = merged(step[0], minus(later.duration, earlier.duration))
-        step[1] = merged(step[1], minus(later.first_byte, earlier.first_byte))
+        duration = minus(later.duration, earlier.duration)
+        first_byte = minus(later.first_byte, earlier.first_byte)
+        for total, more in zip(self._times[-1], (duration, first_byte), strict=True):
+            count_into(total, more)
         key = _key(later)
         line = self._lines.get(key)
         if line is None:
@@ -150,8 +146,8 @@ class Traffic:
                 return
             line = self._lines[key] = _Line(self._at, now_s)
         line.ring.add(self._at, counts)
-        line.duration.add(later.duration, earlier.duration, now_s)
-        line.first_byte.add(later.first_byte, earlier.first_byte, now_s)
+        line.duration.add(duration, now_s)
+        line.first_byte.add(first_byte, now_s)
 
     def _take_tier(self, earlier: TierStatistics, later: TierStatistics) -> None:
         ring = self._tiers.get(later.tier)
@@ -232,15 +228,20 @@ def _cache_numbers(told: CacheStatistics) -> tuple[int, ...]:
 
 
 def _joined(steps: Iterable[Sequence[Histogram]]) -> tuple[Histogram, Histogram]:
-    durations: Histogram = {}
-    first_bytes: Histogram = {}
+    durations: dict[int, int] = {}
+    first_bytes: dict[int, int] = {}
     for duration, first_byte in steps:
-        durations, first_bytes = merged(durations, duration), merged(first_bytes, first_byte)
+        count_into(durations, duration)
+        count_into(first_bytes, first_byte)
     return durations, first_bytes
 
 
+def _both(histogram: Histogram) -> list[float | None]:
+    return quantiles(histogram, (0.5, 0.95))
+
+
 def _times(histogram: Histogram) -> Times:
-    return Times(quantile(histogram, 0.5), quantile(histogram, 0.95))
+    return Times(*_both(histogram))
 
 
 def _rates(sums: Sequence[int]) -> Rates:
@@ -261,10 +262,10 @@ def _rates(sums: Sequence[int]) -> Rates:
     )
 
 
-def _version_row(key: tuple[str, str], line: _Line, last: int, now_s: float) -> VersionRow:
+def _version_row(key: tuple[str, str], line: _Line, step: int, now_s: float) -> VersionRow:
     seconds = RATE_STEPS * STEP_S
-    sums = line.ring.total(last, RATE_STEPS)
-    recent = line.ring.total(last + 1, STEPS)
+    sums = line.ring.total(step - 1, RATE_STEPS)
+    recent = line.ring.sums(step)
     wrong = recent[_FAILED] + recent[_THROTTLED] + recent[_REFUSED]
     return VersionRow(
         model=key[0],
@@ -282,14 +283,14 @@ def _version_row(key: tuple[str, str], line: _Line, last: int, now_s: float) -> 
     )
 
 
-def _tier_row(tier: str, ring: Ring, last: int) -> TierRow:
+def _tier_row(tier: str, ring: Ring, step: int) -> TierRow:
     seconds = RATE_STEPS * STEP_S
-    requests, limited, failed, tokens = ring.total(last, RATE_STEPS)
+    requests, limited, failed, tokens = ring.total(step - 1, RATE_STEPS)
     return TierRow(
         tier,
         requests / seconds,
         limited / seconds,
         failed / seconds,
         tokens / seconds,
-        ring.total(last + 1, STEPS)[0],
+        ring.sums(step)[0],
     )

@@ -24,7 +24,7 @@ async function show(page, focus = false) {
     await module.render(root, { api, visitor, t, go, params: new URLSearchParams(location.hash.slice(1)) });
   } catch (error) {
     if (mine !== turn) return;
-    console.error(error);
+    if (!(error instanceof Problem)) console.error(error);
     put(root, h("h1", {}, t(`page.${page}`)), empty(t("shell.failed"), reason(error)));
   }
   if (mine === turn) main.setAttribute("aria-busy", "false");

@@ -53,10 +53,10 @@ export function scale(most) {
 
 /**
  * A chart of lines over time. `lines`: [{name, values, colour, area}]; `labels`: [[position 0…1, text]] below;
- * `format(value)` writes the axis; `label` tells the chart to those who cannot see it.
+ * `format(value)` writes the axis; `label` tells the chart to those who cannot see it; with
+ * `width` in pixels of the page texts keep their size.
  */
-export function lineChart({ lines, labels = [], format = String, label = "", height = 170 }) {
-  const width = 640;
+export function lineChart({ lines, labels = [], format = String, label = "", height = 170, width = 640 }) {
   const [left, right, upper, lower] = [52, 8, 8, 22];
   const [top, ticks] = scale(Math.max(...lines.flatMap((line) => known(line.values)), 0));
   const y = (value) => upper + (1 - value / top) * (height - upper - lower);
@@ -76,8 +76,7 @@ export function lineChart({ lines, labels = [], format = String, label = "", hei
 }
 
 /** A chart of bars: [{name, value}]; `format(value)` is written over each. */
-export function barChart({ bars, format = String, label = "", height = 170, colour = 0 }) {
-  const width = 640;
+export function barChart({ bars, format = String, label = "", height = 170, colour = 0, width = 640 }) {
   const most = Math.max(...bars.map((bar) => bar.value), 1e-9);
   const room = width / Math.max(bars.length, 1);
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });

@@ -13,13 +13,16 @@ const SPARE = 6;
 export function virtualTable(columns, { label, sort = null, onopen = null, none = "" } = {}) {
   let all = [];
   let order = sort;
-  const template = columns.map((column) => column.width ?? "minmax(110px, 1fr)").join(" ");
+  const widths = columns.map((column) => column.width ?? "minmax(110px, 1fr)");
+  const template = widths.join(" ");
+  const least = `${widths.reduce((sum, width) => sum + Number(/(\d+)px/.exec(width)?.[1] ?? 0), 0)}px`;
   const heads = columns.map((column) => h("div", { role: "columnheader", class: column.numeric ? "numeric" : "" },
     column.sort ? h("button", { type: "button", onclick: () => reorder(column) }, column.title) : column.title));
   const head = h("div", { class: "vhead", role: "row" }, heads);
   const body = h("div", { class: "vbody", role: "rowgroup" });
   const element = h("div", { class: "vtable", role: "table", "aria-label": label, tabindex: "0" }, h("div", { role: "rowgroup", class: "vtop" }, head), body);
   head.style.gridTemplateColumns = template;
+  head.style.minWidth = body.style.minWidth = least;
   head.parentElement.style.position = "sticky";
   head.parentElement.style.top = "0";
   head.parentElement.style.zIndex = "2";
@@ -49,7 +52,7 @@ export function virtualTable(columns, { label, sort = null, onopen = null, none 
   const draw = (again = false) => {
     waiting = false;
     const first = Math.max(Math.floor(element.scrollTop / ROW_PX) - SPARE, 0);
-    const last = Math.min(first + Math.ceil((element.clientHeight || 600) / ROW_PX) + 2 * SPARE, all.length);
+    const last = Math.min(first + Math.ceil(Math.max(element.clientHeight, innerHeight) / ROW_PX) + 2 * SPARE, all.length);
     if (!again && first === drawn[0] && last === drawn[1]) return;
     drawn = [first, last];
     body.style.height = `${all.length * ROW_PX}px`;

@@ -59,12 +59,12 @@ const column = (key, title, cell, { width = "minmax(150px, 1fr)", sort = null, n
 
 function tiersView(panel, documents, t) {
   const rows = virtualTable([
-    column("name", t("limits.tier"), (row) => row.name, { sort: (row) => row.name }),
+    column("name", t("limits.tier"), (row) => row.name, { width: "minmax(110px, 1fr)", sort: (row) => row.name }),
     column("priority", t("limits.priority"), (row) => number(row.spec.priority ?? 0), { width: "90px", numeric: true, sort: (row) => row.spec.priority ?? 0 }),
-    ...NAMES.map((name) => column(name, t(`limits.${name}`), (row) => number(row.limits[name]), { width: "minmax(105px, 1fr)", numeric: true, sort: (row) => row.limits[name] ?? null })),
-    column("requests", t("limits.usedRequests"), (row) => number(row.requests), { width: "minmax(130px, 1fr)", numeric: true, sort: (row) => row.requests }),
-    column("tokens", t("limits.usedTokens"), (row) => number(row.tokens), { width: "minmax(130px, 1fr)", numeric: true, sort: (row) => row.tokens }),
-    column("limited", t("limits.refused"), (row) => h("span", { class: row.limited ? "warn-ink" : "" }, number(row.limited, { digits: 1 })), { width: "minmax(120px, 1fr)", numeric: true, sort: (row) => row.limited }),
+    ...NAMES.map((name) => column(name, t(`limits.${name}`), (row) => number(row.limits[name]), { width: "minmax(100px, 1fr)", numeric: true, sort: (row) => row.limits[name] ?? null })),
+    column("requests", t("limits.usedRequests"), (row) => number(row.requests), { width: "minmax(150px, 1fr)", numeric: true, sort: (row) => row.requests }),
+    column("tokens", t("limits.usedTokens"), (row) => number(row.tokens), { width: "minmax(150px, 1fr)", numeric: true, sort: (row) => row.tokens }),
+    column("limited", t("limits.refused"), (row) => h("span", { class: row.limited ? "warn-ink" : "" }, number(row.limited, { digits: 1 })), { width: "110px", numeric: true, sort: (row) => row.limited }),
   ], { label: t("limits.tiers"), sort: ["priority", true] });
   put(panel, h("p", { class: "notice" }, t("limits.eachCaller")), rows.element);
   return (now) => {

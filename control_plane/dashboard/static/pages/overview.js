@@ -94,12 +94,14 @@ function fillTiles(tiles, now, t, moved) {
 
 const rate = (value) => number(value, { digits: value && value < 10 ? 1 : 0 });
 
+const room = (element) => Math.max(element.clientWidth, 280);
+
 function drawCharts(traffic, times, now, t) {
   const { series } = now;
   const length = series.requests.length * series.stepSeconds * 1000;
   const labels = [0, 1 / 3, 2 / 3, 1].map((at) => [at, clock(new Date(new Date(now.at) - length * (1 - at))).slice(0, 5)]);
   put(traffic, lineChart({
-    label: t("overview.traffic"), labels, format: (value) => number(value, { short: true }),
+    label: t("overview.traffic"), labels, width: room(traffic), format: (value) => number(value, { short: true }),
     lines: [
       { name: t("overview.requestsLine"), values: series.requests, colour: 0, area: true },
       { name: t("overview.hitsLine"), values: series.hits, colour: 1 },
@@ -107,7 +109,7 @@ function drawCharts(traffic, times, now, t) {
     ],
   }));
   put(times, lineChart({
-    label: t("overview.times"), labels, format: millis,
+    label: t("overview.times"), labels, width: room(times), format: millis,
     lines: [
       { name: t("overview.p95"), values: series.latencyP95, colour: 2, area: true },
       { name: t("overview.p50"), values: series.latencyP50, colour: 0 },

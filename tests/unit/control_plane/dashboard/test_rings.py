@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control_plane.dashboard.rings import STEPS, Recent, Ring
+from control_plane.dashboard.rings import STEPS, Recent, Ring, quantiles
+from control_plane.releases.histograms import quantile
 
 
 @settings(max_examples=50)
@@ -22,22 +23,25 @@ def test_a_ring_is_the_list_of_what_was_counted_in_its_last_steps(told: list[tup
     assert {at: ring.at(at)[0] for at in range(step - 2 * STEPS, step + 1) if ring.at(at)[0]} == within
     assert ring.total(step + 3, STEPS + 3) == [sum(within.values()), 0]
     assert ring.total(step, 1) == [kept.get(step, 0), 0]
-    assert ring.newest == step
+    assert list(ring.sums(step)) == [sum(within.values()), 0]
+    assert ring.empty == (not within)
+    assert list(ring.sums(step + STEPS)) == [0, 0]
 
 
 def test_a_recent_histogram_forgets_in_halves() -> None:
     """What was counted is there for one to two of them."""
     recent = Recent(60.0, 0.0)
-    recent.add({1: 5, 2: 1}, {1: 3}, 10.0)
+    recent.add({1: 2, 2: 1}, 10.0)
     assert recent.read(59.0) == {1: 2, 2: 1}
-    recent.add({3: 1}, {}, 70.0)
+    recent.add({3: 1}, 70.0)
     assert recent.read(71.0) == {1: 2, 2: 1, 3: 1}
     assert recent.read(135.0) == {3: 1}
     assert recent.read(500.0) == {}
 
 
-def test_a_histogram_that_shrank_takes_nothing_away() -> None:
-    """Counts only grow; less is another beginning."""
-    recent = Recent(60.0, 0.0)
-    recent.add({1: 1}, {1: 4}, 0.0)
-    assert recent.read(0.0) == {}
+@settings(max_examples=50)
+@given(st.dictionaries(st.integers(0, 120), st.integers(1, 50), max_size=20))
+def test_quantiles_are_those_of_one_at_a_time(histogram: dict[int, int]) -> None:
+    """None when nothing was counted."""
+    shares = (0.0, 0.5, 0.95, 1.0)
+    assert quantiles(histogram, shares) == [quantile(histogram, share) for share in shares]
