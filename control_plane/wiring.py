@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import secrets
 import signal
@@ -49,6 +48,7 @@ from control_plane.startup import apply_at_start
 from control_plane.store.opening import store_for
 from ext_proc.contract.policies import Rank, rank
 from ext_proc.contract.snapshot import Snapshot
+from ext_proc.quick_start import started
 from ext_proc.telemetry.logs import configure_logging
 
 API_STOP_S = 2
@@ -175,10 +175,7 @@ async def _listen_and_serve(
             for unserved in serving:
                 unserved.close()
             raise
-        # What lives from here on is garbage of requests; the modules and the policy are looked at no more.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
+        started(GC_THRESHOLDS)
         runner = Runner(registry, fleet, lambda: _compared(registry.head), log)
         looking = asyncio.create_task(runner.run(), name="releases")
         log.info("serving", api=f"{settings.api_host}:{settings.api_port}", push=settings.push_address)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ext_proc.quick_start import quick_imports
 from ext_proc.settings import (
     Address,
     AgentSettings,
@@ -151,7 +152,8 @@ def _run(options: argparse.Namespace) -> int:
     # Imported by the command that needs it: each process loads its own part only.
     run_dir = RunDir(options.run_dir.absolute())
     if options.command == "processor":
-        from ext_proc.wiring.processor import run_processor  # noqa: PLC0415
+        with quick_imports():
+            from ext_proc.wiring.processor import run_processor  # noqa: PLC0415
 
         settings = ProcessorSettings(
             run_dir=run_dir,
@@ -165,7 +167,8 @@ def _run(options: argparse.Namespace) -> int:
         )
         return run_processor(settings)
     if options.command == "agent":
-        from ext_proc.wiring.agent import run_agent  # noqa: PLC0415
+        with quick_imports():
+            from ext_proc.wiring.agent import run_agent  # noqa: PLC0415
 
         return run_agent(_agent_settings(options))
 

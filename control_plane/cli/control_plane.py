@@ -95,12 +95,16 @@ def control_plane(
         raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
     if push_client_ca is not None and push_cert is None:
         raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
-    from control_plane.playground import origin_of  # noqa: PLC0415 - keeps --help quick
-    from control_plane.push.server import PushAddressError  # noqa: PLC0415
-    from control_plane.registry.errors import RegistryError  # noqa: PLC0415
-    from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
-    from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
-    from control_plane.wiring import run_control_plane  # noqa: PLC0415
+    # Imported here to keep --help quick.
+    from ext_proc.quick_start import quick_imports  # noqa: PLC0415
+
+    with quick_imports():
+        from control_plane.playground import origin_of  # noqa: PLC0415
+        from control_plane.push.server import PushAddressError  # noqa: PLC0415
+        from control_plane.registry.errors import RegistryError  # noqa: PLC0415
+        from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
+        from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
+        from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
     try:
         proxy = origin_of(playground_proxy) if playground_proxy else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -21,6 +20,7 @@ from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.cache_view import CacheLook
 from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
+from ext_proc.quick_start import started
 from ext_proc.semantic.on_demand import SimilarOnDemand
 from ext_proc.settings import ProcessorSettings, origin_cluster
 from ext_proc.snapshots import SnapshotHolder
@@ -144,10 +144,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     )
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
     readied = asyncio.create_task(ready.wait(), name="ready")
-    # What lives from here on is garbage of requests; the modules are looked at no more.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    started(GC_THRESHOLDS)
     try:
         await asyncio.wait((following, stopped, readied), return_when=asyncio.FIRST_COMPLETED)
         if readied.done():
