@@ -59,6 +59,7 @@ class LiveRoutes:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     watching: int = 0
+    ended: bool = False
     _made: tuple[float, bytes] = field(default=(float("-inf"), b""))
     _counted: tuple[float, dict[str, Any]] = field(default_factory=lambda: (float("-inf"), {}))
 
@@ -72,12 +73,18 @@ class LiveRoutes:
             raise RefusedRequestError(503, f"{MAX_WATCHING} others watch already; try again in a moment")
         return StreamingResponse(self._events(), media_type=EVENTS, headers={"x-accel-buffering": "no"})
 
+    def end(self) -> None:
+        """End every stream within a second: the server stops, and waits for those who still listen."""
+        self.ended = True
+
     async def _events(self) -> AsyncIterator[bytes]:
         self.watching += 1
         try:
             yield b"retry: %d\n\n" % _RETRY_MS + _event(to_json(self._body(whole=True)))
             for _ in range(LONGEST_S):
                 await self.pause(EVERY_S)
+                if self.ended:
+                    return
                 yield self._news()
         finally:
             self.watching -= 1
@@ -133,8 +140,9 @@ def _event(data: bytes) -> bytes:
 def add_live_routes(
     app: FastAPI, book: DocumentBook, fleet: Fleet, traffic: Flowing, now: Callable[[], datetime]
 ) -> None:
-    """Serve how the mesh does."""
+    """Serve how the mesh does. `app.state.end_streams` ends the streams."""
     routes = LiveRoutes(book, fleet, traffic, now)
+    app.state.end_streams = routes.end
     schema, need, tag = schema_ref("Overview"), Need(Role.VIEWER, "sidecars:read"), "mesh"
     add(
         app,

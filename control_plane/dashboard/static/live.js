@@ -4,6 +4,7 @@ const listeners = new Set();
 let source = null;
 let full = null;
 let online = null;
+let doubt = 0;
 const watchers = new Set();
 
 /**
@@ -26,7 +27,11 @@ export function watch(watcher) {
   watcher(online);
 }
 
+// The stream ends every few minutes and is opened again: only what stays away is told.
+const PATIENCE_MS = 4000;
+
 function tell(state) {
+  clearTimeout(doubt);
   if (state === online) return;
   online = state;
   for (const watcher of watchers) watcher(online);
@@ -36,7 +41,8 @@ function open() {
   source = new EventSource("/api/v1/live");
   source.addEventListener("open", () => tell(true));
   source.addEventListener("error", () => {
-    tell(false);
+    clearTimeout(doubt);
+    doubt = setTimeout(() => tell(false), PATIENCE_MS);
     // A refusal (the session has ended) closes it for good; a lost connection is tried again by the browser.
     if (source?.readyState === EventSource.CLOSED) setTimeout(() => { if (source) { source.close(); open(); } }, 3000);
   });

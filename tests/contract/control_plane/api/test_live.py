@@ -61,6 +61,14 @@ async def test_it_is_told_again_and_again(served: Served, admin: httpx.AsyncClie
     assert events[1]["sums"] == events[0]["sums"]
 
 
+async def test_a_server_that_stops_ends_the_stream(served: Served, admin: httpx.AsyncClient) -> None:
+    """It would wait for whoever still listens."""
+    async with admin.stream("GET", "/api/v1/live") as answer:
+        served.app.state.end_streams()
+        told = [line async for line in answer.aiter_lines() if line.startswith("event")]
+    assert len(told) <= 2
+
+
 async def test_only_so_many_watch(admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each costs something every second."""
     monkeypatch.setattr(live, "MAX_WATCHING", 0)
