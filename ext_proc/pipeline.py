@@ -206,6 +206,8 @@ class Pipeline:
         for name, hook in self._on_head:
             decision = await hook(exchange)
             if decision is not None:
+                if isinstance(decision, Forward):
+                    exchange.forwarded = decision
                 return self._counted(name, decision)
         return None
 

@@ -68,6 +68,7 @@ class BackgroundRefresh:
             decision = await self._decide(exchange)
             if not isinstance(decision, Forward):
                 raise CallFailed("it has nowhere to go")
+            exchange.forwarded = decision
             async with self._caller.call(exchange.head, decision, exchange.body) as reply:
                 self._keep(exchange, await read_answer(exchange, reply))
         except CallFailed as error:

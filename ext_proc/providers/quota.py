@@ -111,6 +111,11 @@ class MemoryQuotas:
         standing.held += 1
         return Draft(ask, now)
 
+    def used(self, backend: str) -> tuple[int, int]:
+        """Return the requests and tokens that count at the moment."""
+        standing = self._standing(backend, self._clock_us())
+        return standing.requests.used, standing.tokens.used
+
     def settle(self, draft: Draft, tokens: int) -> None:
         """Count `tokens` in the place of the estimate. Only the first settlement counts."""
         if not draft.open:

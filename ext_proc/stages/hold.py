@@ -180,20 +180,20 @@ class Hold(PassingStage):
         self, exchange: Exchange, backend: Backend, patience_s: float, *, elsewhere: bool
     ) -> Outcome:
         ask = self._ask(exchange, backend)
-        line = self._lines.get(backend.name)
-        if line is None:
+        if backend.name not in self._lines:
             outcome = await self._try_to_go(ask, patience_s * SHARE_OF_PATIENCE)
             if isinstance(outcome, Went) or not (outcome.hopeful or outcome.wait_s <= patience_s):
                 return outcome
-            line = self._lines.get(backend.name)
         if self._held >= HELD_AT_MOST:
             cools_s = self._cooling.ready_in_s(backend.name, self._clock())
             return Blocked(cools_s, Obstacle.COOLING if cools_s else Obstacle.QUOTA)
+        await exchange.park()
+        # Looked for only now: a line is gone as soon as nobody waits in it.
+        line = self._lines.get(backend.name)
         if line is None:
             line = self._lines[backend.name] = Line(
                 self._try_to_go, self._give_back, partial(self._lines.__delitem__, backend.name)
             )
-        await exchange.park()
         tier = exchange.loaded.snapshot.tiers.get(exchange.tier)
         self._held += 1
         try:

@@ -20,7 +20,7 @@ from ext_proc.redaction.answers import restore_body
 from ext_proc.redaction.requests import mask_request
 from ext_proc.redaction.streams import StreamRestorer
 
-LARGE_BYTES: Final = 256 * 1024
+LARGE_BYTES: Final = 16 * 1024
 """A larger prompt is read in a thread of its own, so that others go on meanwhile."""
 
 

@@ -109,8 +109,7 @@ class RedisQuotas:
     async def _ask(self, ask: Ask) -> Draft | Wait:
         self._numbers += 1
         name = f"{self._owner}.{self._numbers}"
-        owed = self._owed.pop(ask.backend, (0, 0))
-        quota = ask.quota
+        owed, quota = self._debt(ask.backend), ask.quota
         words = (
             name,
             self._owner,
@@ -150,6 +149,14 @@ class RedisQuotas:
                 self.release(answer.result())
             raise
         return drawn
+
+    def _debt(self, backend: str) -> tuple[int, int]:
+        """Take what Redis is to be told of: of a long outage, no more than counts still."""
+        if backend not in self._owed:
+            return 0, 0
+        requests, tokens = self._owed.pop(backend)
+        requests_used, tokens_used = self._own.used(backend)
+        return min(requests, requests_used), min(tokens, tokens_used)
 
     def _heard(self, ask: Ask, name: str, reply: bytes) -> Draft | Wait:
         at_us, wait_us, why, fits, askers = map(int, reply.split())

@@ -155,6 +155,21 @@ async def test_an_answer_with_a_pace_is_told_at_it_where_there_is_room() -> None
     assert (len(telling.told), counted.pairs) == (2, [])
 
 
+class Passing(PassingStage):
+    """A stage that forwards unread."""
+
+    async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
+        """Forward."""
+        return Forward("raw")
+
+
+async def test_what_goes_up_unread_has_been_sent_too() -> None:
+    """Stages see at its end that it was a call."""
+    pipeline, exchange, _ = opened(head(path="/v1/files"), Passing())
+    assert await pipeline.request_head(exchange) == Forward("raw")
+    assert exchange.forwarded == Forward("raw")
+
+
 async def test_another_spelling_of_a_path_is_refused() -> None:
     """Before any stage sees it."""
     pipeline, exchange, _ = opened(head(path="/v1/chat/completions/"), Recorder())

@@ -47,6 +47,7 @@ async def test_a_fresh_answer_is_kept() -> None:
     ((kept, answered),) = asking.kept
     assert (kept, answered.body, provider.ended, asking.ended) == (again, WHOLE, 1, [again])
     assert provider.calls == [(again.head, asking.decision, again.body)]
+    assert again.forwarded is asking.decision
 
 
 async def test_a_stream_is_joined() -> None:

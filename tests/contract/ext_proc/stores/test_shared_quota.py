@@ -175,6 +175,35 @@ async def test_a_frozen_redis_leaves_each_its_share(processor: Make, redis: Redi
     assert 7 <= sum(isinstance(draft, Draft) for draft in found) <= 9
 
 
+async def test_of_a_long_outage_no_more_is_told_than_counts_still(redis: RedisServer) -> None:
+    """What went an hour ago is nothing to a quota of a minute."""
+    redis.command("FLUSHALL")
+    later: list[float] = []
+
+    def moved() -> Clocks:
+        return Clocks(time.time() + sum(later), time.monotonic() + sum(later))
+
+    async with AsyncExitStack() as opened:
+        client = connect(redis.url)
+        opened.push_async_callback(client.aclose)
+        quotas = RedisQuotas(client, moved, structlog.get_logger(), "one")
+        opened.push_async_callback(quotas.close)
+        ask = Ask("b", Quota(20))
+        await drawn(quotas, ask)
+        redis.freeze()
+        try:
+            for _ in range(15):
+                await drawn(quotas, ask)
+        finally:
+            redis.thaw()
+        later.append(3600.0)
+        found = []
+        for _ in range(30):
+            found.append(await quotas.draw(ask))
+            await asyncio.sleep(0.02)
+    assert sum(isinstance(draft, Draft) for draft in found) >= 17
+
+
 async def test_whoever_leaves_meanwhile_has_drawn_nothing(processor: Make) -> None:
     """The answer comes for nobody."""
     quotas = processor("one")

@@ -50,6 +50,15 @@ async def test_so_many_requests_in_any_minute() -> None:
     drawing.drawn()
 
 
+def test_what_counts_at_the_moment() -> None:
+    """Nothing, once it is over."""
+    drawing = Drawing(Quota(3, 1000))
+    drawing.drawn(400)
+    assert drawing.quotas.used("b") == (1, 400)
+    drawing.now = HELD_US
+    assert drawing.quotas.used("b") == (0, 0)
+
+
 def test_tokens_are_settled_once() -> None:
     """What was not used is there again; what was used above the estimate counts."""
     drawing = Drawing(Quota(None, 1000))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import orjson
@@ -249,6 +249,22 @@ async def test_a_held_client_that_leaves_frees_its_place() -> None:
     await asyncio.gather(leaving, return_exceptions=True)
     calls.answer(first)
     assert await staying is None
+
+
+@virtually
+async def test_whoever_comes_while_a_line_empties_is_told_of_what_comes_free() -> None:
+    """Envoy hears that it takes longer, and meanwhile the line has gone."""
+    calls = Calls(Quota(None, None, 1))
+    first, second, slow = (calls.opened() for _ in range(3))
+    slow.ask_for_time = partial(asyncio.sleep, 2.0)
+    assert await calls.call(first) is None
+    waiting = [asyncio.create_task(calls.call(one)) for one in (second, slow)]
+    await asyncio.sleep(1.0)
+    calls.answer(first)
+    await asyncio.sleep(1.1)
+    calls.answer(second)
+    assert await asyncio.gather(*waiting) == [None, None]
+    assert calls.clock() == pytest.approx(2.1, abs=0.001)
 
 
 @virtually
