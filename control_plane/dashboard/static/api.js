@@ -11,7 +11,7 @@ export class Problem extends Error {
   }
 }
 
-async function request(method, path, { body, type = "application/json", headers = {}, signal } = {}) {
+async function request(method, path, { body, type = "application/json", headers = {}, signal, raw = false } = {}) {
   const sent = { accept: "application/json", ...headers };
   if (method !== "GET") sent["x-csrf-token"] = meta("csrf-token");
   if (body !== undefined) sent["content-type"] = type;
@@ -32,6 +32,8 @@ async function request(method, path, { body, type = "application/json", headers 
     location.reload();
     throw new Problem(401, {});
   }
+  // A stream, for a caller who reads it piece by piece.
+  if (raw && answer.ok) return answer;
   const text = await answer.text();
   const found = text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text;
   if (!answer.ok) throw new Problem(answer.status, typeof found === "object" ? found : {});
