@@ -83,13 +83,17 @@ class BatchPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """`attempts` is the total of tries. `retry_on` holds connect, reset, 5xx and single status codes."""
+    """`attempts` is the total of tries. `retry_on` holds connect, reset, 5xx and single status codes.
+
+    A small JSON call that is not answered after `hedge_after_ms` is sent once more; the first answer counts.
+    """
 
     attempts: int = 3
     base_ms: int = 1_000
     max_ms: int = 8_000
     retry_on: tuple[str, ...] = ("connect", "reset", "429", "5xx")
     budget: float = 0.2
+    hedge_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

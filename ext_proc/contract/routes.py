@@ -24,12 +24,14 @@ ORIGIN_ROUTE: Final = "origin"
 class CallShape(StrEnum):
     """How a call's time limits and retries are laid out.
 
-    JSON: one time limit over all tries. STREAM: no limit on the whole, one on each try's first byte.
+    JSON: one time limit over all tries. HEDGED: the same, and a slow try is joined by another.
+    STREAM: no limit on the whole, one on each try's first byte.
     RAW: a path of the API that we do not parse; its body is not held, so only a refused connection is
     tried again.
     """
 
     JSON = "json"
+    HEDGED = "hedged"
     STREAM = "stream"
     RAW = "raw"
 
@@ -57,6 +59,13 @@ def route_id(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: i
     """Return the value of `x-outrigger-route` for this combination; `stand_ins` come after the `backend`."""
     planned = f".{stand_ins}" if stand_ins else ""
     return f"{backend.name}.{shape}.{_digest(backend, terms)}{planned}"
+
+
+def shapes_of(terms: RouteTerms) -> Iterator[CallShape]:
+    """Yield the shapes of calls under `terms`."""
+    for shape in CallShape:
+        if shape is not CallShape.HEDGED or terms.retry.hedge_after_ms is not None:
+            yield shape
 
 
 def most_stand_ins(snapshot: Snapshot) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -19,6 +19,9 @@ from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import encode
 from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import no_backend
+
+HEDGED_AT_MOST_BYTES: Final = 16 * 1024
+"""A larger call is not sent twice for being slow."""
 
 
 class Route(PassingStage):
@@ -54,11 +57,13 @@ class Route(PassingStage):
             exchange.changed = True
         if exchange.wants_stream and ask_for_usage(request.document):
             exchange.hides_usage = exchange.changed = True
+        stand_ins = len(exchange.candidates) - 1 if exchange.candidates else 0
         shape = CallShape.STREAM if request.stream else CallShape.JSON
+        if exchange.policy.retry.hedge_after_ms is not None and shape is CallShape.JSON and not stand_ins:
+            shape = CallShape.HEDGED if len(exchange.body) <= HEDGED_AT_MOST_BYTES else shape
         path = None
         if backend.protocol == "azure-openai":
             path = azure_path(backend, exchange.head.path, exchange.head.query, request.document["model"])
-        stand_ins = len(exchange.candidates) - 1 if exchange.candidates else 0
         return Forward(
             exchange.loaded.route(backend, exchange.policy, shape, stand_ins),
             path=path,

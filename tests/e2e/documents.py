@@ -102,6 +102,14 @@ metadata: {{name: flaky}}
 spec: {{versions: [{{name: v1, backend: flaky, upstreamModel: flaky-upstream}}]}}
 ---
 kind: Model
+metadata: {{name: hedged}}
+spec: {{versions: [{{name: v1, backend: flaky}}]}}
+---
+kind: Policy
+metadata: {{name: hedged}}
+spec: {{target: {{models: [hedged]}}, retry: {{hedgeAfter: 300ms}}}}
+---
+kind: Model
 metadata: {{name: once}}
 spec: {{versions: [{{name: v1, backend: flaky}}]}}
 ---

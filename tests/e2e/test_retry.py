@@ -237,3 +237,16 @@ async def test_attempts_are_told(mesh: Mesh, rude: RudeProvider, script: str) ->
     """The answer says how many there were."""
     answer = await post(mesh.proxy_port, CHAT, rude.script(script, failed(503), FINE))
     assert answer.get("x-outrigger-attempts") == "2"
+
+
+async def test_a_slow_call_is_joined_by_another(mesh: Mesh, rude: RudeProvider, script: str) -> None:
+    """With `hedgeAfter` a second try answers while the first is silent; a large body is not sent twice."""
+    slow: list[Piece] = [1.5, reply(200, completion("slow"))]
+    body = {**CHAT, "model": "hedged"}
+    answer = await post(mesh.proxy_port, body, rude.script(script, slow, reply(200, completion("quick"))))
+    assert (answer.status, answer.json()["choices"][0]["message"]["content"]) == (200, "quick")
+    large = f"{script}-large"
+    body["messages"] = [{"role": "user", "content": "x" * 20_000}]
+    answer = await post(mesh.proxy_port, body, rude.script(large, slow, FINE))
+    assert answer.json()["choices"][0]["message"]["content"] == "slow"
+    assert (len(rude.seen(script)), len(rude.seen(large))) == (2, 1)

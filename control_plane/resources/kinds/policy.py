@@ -108,6 +108,7 @@ class Retry(Spec):
     max_ms: PositiveDurationMs = Field(default=8_000, alias="max")
     retry_on: Items[RetryReason] = ("connect", "reset", "429", "5xx")
     budget: Share = 0.2
+    hedge_after_ms: PositiveDurationMs | None = Field(default=None, alias="hedgeAfter")
 
     @model_validator(mode="after")
     def _order(self) -> Self:

@@ -33,6 +33,7 @@ from ext_proc.contract.routes import (
     cluster_name,
     most_stand_ins,
     route_id,
+    shapes_of,
     terms_in_use,
 )
 from ext_proc.contract.snapshot import Backend, Snapshot
@@ -56,6 +57,8 @@ TOKEN_FILTERS: Final = ("envoy.filters.http.json_to_metadata", "envoy.filters.ht
 CONSUMER_KEY: Final = rf"(?i)(?:.*[\s,])?{headers.CONSUMER_KEY_PREFIX}.*"
 RAW_IDLE_MS: Final = 300_000
 ORIGIN_MARGIN_MS: Final = 1_000
+# Of these a call may have stand-ins.
+_PLANNED: Final = (CallShape.JSON, CallShape.STREAM)
 NO_ROUTE: Final = "no-route"
 ROUTE_REASONS: Final = (NO_ROUTE, UNKNOWN_PATH)
 
@@ -70,8 +73,8 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
     for snapshot in snapshots:
         for backend in snapshot.backends.values():
             for terms in terms_in_use(snapshot):
-                for shape in CallShape:
-                    most = most_stand_ins(snapshot) if shape is not CallShape.RAW else 0
+                for shape in shapes_of(terms):
+                    most = most_stand_ins(snapshot) if shape in _PLANNED else 0
                     for stand_ins in range(most + 1):
                         name = route_id(backend, terms, shape, stand_ins)
                         decided[name] = _decided(name, backend, terms, shape, stand_ins)
@@ -160,6 +163,7 @@ def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape, s
             **_time_limits(backend, shape),
             **_silence_limit(backend, terms, shape),
             "retry_policy": _retry(backend, terms, shape, stand_ins),
+            **({"hedge_policy": {"hedge_on_per_try_timeout": True}} if shape is CallShape.HEDGED else {}),
         },
         "response_headers_to_add": [_header(headers.ATTEMPTS, "%UPSTREAM_REQUEST_ATTEMPT_COUNT%")],
         **_parsed(shape is not CallShape.RAW),
@@ -230,7 +234,7 @@ def _destination(backend: Backend) -> Json:
 
 def _time_limits(backend: Backend, shape: CallShape) -> Json:
     limits = backend.timeouts
-    if shape is CallShape.JSON:
+    if shape in (CallShape.JSON, CallShape.HEDGED):
         return {"timeout": seconds(limits.request_ms), "idle_timeout": "0s"}
     if shape is CallShape.STREAM:
         return {"timeout": "0s", "idle_timeout": "0s"}
@@ -278,6 +282,9 @@ def _retry(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int
             # The attempt's filter has seen to it that no wait is longer than allowed; this one is rounded up.
             "max_interval": seconds(terms.hold.max_ms + 1_000),
         }
+    if shape is CallShape.HEDGED and policy.hedge_after_ms is not None:
+        # It ends no try: another one begins beside it.
+        retry["per_try_timeout"] = seconds(policy.hedge_after_ms)
     if shape is CallShape.STREAM:
         retry["per_try_timeout"] = seconds(backend.timeouts.request_ms)
         retry["per_try_idle_timeout"] = seconds(backend.timeouts.stream_idle_ms)

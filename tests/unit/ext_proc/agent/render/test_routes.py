@@ -10,7 +10,7 @@ import pytest
 
 from ext_proc.agent.render.routes import CONSUMER_KEY, ROUTES_NAME, ROUTES_TYPE, render_routes
 from ext_proc.agent.resources import resource_set
-from ext_proc.contract.routes import CallShape, cluster_name, route_id, terms_in_use
+from ext_proc.contract.routes import CallShape, cluster_name, route_id, shapes_of, terms_in_use
 from ext_proc.contract.snapshot import Backend, PolicyLayer, Snapshot, Timeouts
 from tests.unit.ext_proc.agent.render.examples import (
     AZURE,
@@ -56,7 +56,7 @@ def test_every_decision_has_a_route() -> None:
     names = set(routes_of(FULL))
     for backend in FULL.backends.values():
         for terms in terms_in_use(FULL):
-            for shape in CallShape:
+            for shape in shapes_of(terms):
                 assert route_id(backend, terms, shape) in names
 
 
@@ -102,7 +102,8 @@ def test_base_path_replaces_v1(backend: Backend, substitution: str | None) -> No
 def test_time_limits_follow_the_shape() -> None:
     """JSON: one limit over all tries. STREAM: none, but one on each try. RAW: none, and no held retries."""
     backend = Backend("b", "http://h/v1", timeouts=Timeouts(1, 2_500, 400_000))
-    json_, stream, raw = (decided(backend, shape)["route"] for shape in CallShape)
+    shapes = (CallShape.JSON, CallShape.STREAM, CallShape.RAW)
+    json_, stream, raw = (decided(backend, shape)["route"] for shape in shapes)
     assert json_["timeout"] == "2.500s"
     assert "per_try_timeout" not in json_["retry_policy"]
     assert stream["timeout"] == "0s"
@@ -157,6 +158,16 @@ def test_a_call_with_stand_ins_has_a_route_of_its_own() -> None:
         planned["inline_cluster_specifier_plugin"]["extension"]["typed_config"]["override_metadata_namespace"]
         == "outrigger.plan"
     )
+
+
+def test_a_hedged_call_has_a_route_of_its_own() -> None:
+    """Only where a Policy hedges: a slow try is joined by another, and time limits stay."""
+    route = decided(OPENAI, CallShape.HEDGED, **{"retry.hedge_after_ms": 800})["route"]
+    plain = decided(OPENAI, CallShape.JSON, **{"retry.hedge_after_ms": 800})["route"]
+    assert route["retry_policy"] == {**plain["retry_policy"], "per_try_timeout": "0.800s"}
+    assert route["hedge_policy"] == {"hedge_on_per_try_timeout": True}
+    assert route["timeout"] == plain["timeout"]
+    assert not [name for name in routes_of(alone(OPENAI)) if ".hedged." in name]
 
 
 def test_failing_open_and_closed() -> None:
