@@ -206,6 +206,7 @@ class Exchange:
     wants_stream: bool = False
     hides_usage: bool = False
     response: ResponseHead | None = None
+    used_up: bool = False  # it refuses the account of the call's key, which no wait changes
     recorder: StreamRecorder | None = None
     restorer: StreamRestorer | None = None
     recorded: bool = False

@@ -17,6 +17,8 @@ STAND_IN: Final = "stand_in"
 
 SPENT: Final = "spent"
 """In `ATTEMPT`: true when an answer says that nothing is left of its provider's quota."""
+USED_UP: Final = "used_up"
+"""In `ATTEMPT`: true when a 429 is about the account of its key, which no wait changes."""
 
 
 @dataclass(frozen=True, slots=True)

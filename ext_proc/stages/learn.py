@@ -73,6 +73,9 @@ class Learn(PassingStage):
         ):
             return None
         hint = read_hint(response.status, response.headers, self._now())
+        if exchange.used_up and hint.wait_s is None:
+            # A caller's empty account says nothing of the provider, which others pay by themselves.
+            return None
         self._hints.observe(backend.name, response.status, hint, exchange.policy.retry)
         if speaks:
             self._ask_at[backend.name] = _SAYS_SOMETHING

@@ -32,7 +32,7 @@ from google.protobuf.struct_pb2 import Value as StructValue
 
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
-from ext_proc.contract.plans import ATTEMPT, PLAN, STAND_IN, STAND_INS, Plan
+from ext_proc.contract.plans import ATTEMPT, PLAN, STAND_IN, STAND_INS, USED_UP, Plan
 from ext_proc.exchange import (
     Answer,
     Forward,
@@ -76,6 +76,12 @@ def stand_in(message: ProcessingRequest) -> int:
     if attempt is None or STAND_IN not in attempt.fields:
         return 0
     return int(attempt.fields[STAND_IN].number_value)
+
+
+def is_used_up(message: ProcessingRequest) -> bool:
+    """Return whether this answer is about the account of the call's key, which no wait changes."""
+    attempt = message.metadata_context.filter_metadata.get(ATTEMPT)
+    return attempt is not None and USED_UP in attempt.fields
 
 
 def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:

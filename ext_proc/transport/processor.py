@@ -20,6 +20,7 @@ from ext_proc.transport.stream import Abort, Status, Stream
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
 METHOD: Final = f"/{SERVICE}/Process"
+TOO_MANY: Final = 429
 
 
 _WISHES: Final = {
@@ -114,6 +115,8 @@ class ExternalProcessor:
         if exchange.forwarded is not None and exchange.forwarded.plan is not None:
             exchange.stand_in(codec.stand_in(message))
         status, headers = codec.response_head(received)
+        if status == TOO_MANY:
+            exchange.used_up = codec.is_used_up(message)
         wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)
         if isinstance(wish, Answer):
             return codec.answer(wish), False

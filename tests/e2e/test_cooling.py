@@ -27,7 +27,15 @@ spec: {{versions: [{{name: v1, backend: {name}}}]{fallbacks}}}
 ---
 """
 # Each test makes a Backend of its own cool, so that no other test waits for it.
-PLAIN = (*(f"form-{number}" for number in range(12)), "long", "spare", "says-zero", "leaves", "outage")
+PLAIN = (
+    *(f"form-{number}" for number in range(12)),
+    "long",
+    "spare",
+    "says-zero",
+    "account",
+    "leaves",
+    "outage",
+)
 MESH = """\
 kind: Policy
 metadata: {name: all}
@@ -155,6 +163,16 @@ async def test_six_minutes_are_told_at_once(cooling: Mesh, rude: RudeProvider, s
     assert answer.get("x-outrigger-error") == "cooling"
     assert answer.json()["error"]["code"] == "rate_limit_exceeded"
     assert len(rude.seen(script)) == 1
+
+
+async def test_an_empty_account_is_no_reason_to_wait(cooling: Mesh, rude: RudeProvider, script: str) -> None:
+    """It says nothing of the provider: the next call goes up at once."""
+    body = json.dumps({"error": {**ERROR["error"], "code": "insufficient_quota"}}).encode()
+    headers = rude.script(script, reply(429, body), FINE)
+    assert (await call(cooling, "account", headers))[0].status == 429
+    answer, took = await call(cooling, "account", headers)
+    assert answer.status == 200
+    assert took < 0.5
 
 
 async def test_nothing_remains_after_a_success(cooling: Mesh, rude: RudeProvider, script: str) -> None:

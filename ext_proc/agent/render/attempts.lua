@@ -278,7 +278,10 @@ local function decide(handle, terms, status)
   if status == 400 or status == 403 or status == 429 then
     if status == 429 or terms.stand_in_on then
       local text = error_text(handle)
-      if status == 429 and text:find('"insufficient_quota"', 1, true) then return false end
+      if status == 429 and text:find('"insufficient_quota"', 1, true) then
+        handle:streamInfo():dynamicMetadata():set(ATTEMPT, "used_up", true)
+        return false
+      end
       if stand_in_wanted(terms, text) then return pass_over(handle) end
     end
   end

@@ -100,6 +100,21 @@ async def test_every_answer_of_a_provider_that_cools_matters() -> None:
     assert provider.watched.answers == [("b", 503, True), ("b", 429, True), ("b", 200, False)]
 
 
+@pytest.mark.parametrize(
+    ("headers", "told"), [({}, []), ({"retry-after": "5"}, [("b", 429, True)])], ids=["no time", "a time"]
+)
+def test_an_empty_account_cools_no_provider(
+    headers: dict[str, str], told: list[tuple[str, int, bool]]
+) -> None:
+    """Unless the answer says when to come back."""
+    provider = Provider()
+    opened = exchange()
+    opened.backend, opened.used_up = opened.loaded.default_backend, True
+    opened.response = ResponseHead(429, headers)
+    assert provider.stage.on_response_head(opened) is None
+    assert provider.watched.answers == told
+
+
 async def test_a_request_without_a_backend_asks_nobody() -> None:
     """It will not be answered by a provider."""
     opened = exchange()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue, HeaderValueOption
 from envoy.extensions.filters.http.ext_proc.v3.processing_mode_pb2 import ProcessingMode
-from envoy.service.ext_proc.v3.external_processor_pb2 import HttpHeaders, ProcessingResponse
+from envoy.service.ext_proc.v3.external_processor_pb2 import (
+    HttpHeaders,
+    ProcessingRequest,
+    ProcessingResponse,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,3 +171,11 @@ def test_a_body_that_is_restored_replaces_the_providers() -> None:
     assert set_headers(common.header_mutation) == {"content-length": b"8"}
     plain = reply(codec.response_body_seen((("input_tokens", 3.0),)))
     assert told.dynamic_metadata == plain.dynamic_metadata
+
+
+def test_what_the_attempts_filter_tells_is_read() -> None:
+    """Whose answer it is, and whether it is about an account; of most calls, nothing is told."""
+    silent, told = ProcessingRequest(), ProcessingRequest()
+    told.metadata_context.filter_metadata["outrigger.attempt"].update({"stand_in": 2, "used_up": True})
+    assert (codec.stand_in(silent), codec.is_used_up(silent)) == (0, False)
+    assert (codec.stand_in(told), codec.is_used_up(told)) == (2, True)
