@@ -10,10 +10,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvicorn
@@ -26,10 +27,13 @@ from structlog.typing import FilteringBoundLogger
 from control_plane.api.application import Parts, create_application
 from control_plane.api.metrics import metrics_application
 from control_plane.api.ports import Surroundings
+from control_plane.api.release_series import ReleaseSeries
 from control_plane.auth.first_admin import ensure_admin
 from control_plane.auth.gate import Gate
 from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
+from control_plane.bulletins.courier import Courier
+from control_plane.bulletins.post import Post
 from control_plane.halting import Halting
 from control_plane.playground import HttpProxy
 from control_plane.push.admission import Admission
@@ -101,6 +105,13 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
         on_acknowledged=acknowledged.observe,
     )
     registry.subscribe(lambda head: fleet.publish(_policy(head)))
+    releases = ReleaseSeries()
+    registry.subscribe(releases.follow)
+    bulletins = Counter(
+        "outrigger_release_bulletins", "Attempts to tell a webhook.", ("result",), registry=None
+    )
+    courier = _courier(registry, bulletins, log)
+    runner = Runner(registry, fleet, lambda: _compared(registry.head), log)
     await registry.open()
     try:
         await apply_at_start(registry, settings, stdin, log)
@@ -116,7 +127,15 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
             clock=time.monotonic,
             now=_now,
         )
-        await _listen_and_serve(settings, registry, fleet, gate, log=log, series=(acknowledged, halts))
+        await _listen_and_serve(
+            settings,
+            registry,
+            fleet,
+            gate,
+            log=log,
+            series=(acknowledged, halts, releases, bulletins),
+            background=(runner.run, courier.run),
+        )
     finally:
         await halting.close()
         await registry.close()
@@ -130,6 +149,7 @@ async def _listen_and_serve(
     *,
     log: FilteringBoundLogger,
     series: Iterable[Collector],
+    background: Iterable[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
     questions = Questions(fleet, lambda: secrets.randbits(64))
     parts = Parts(
@@ -176,14 +196,14 @@ async def _listen_and_serve(
                 unserved.close()
             raise
         started(GC_THRESHOLDS)
-        runner = Runner(registry, fleet, lambda: _compared(registry.head), log)
-        looking = asyncio.create_task(runner.run(), name="releases")
+        own = [asyncio.create_task(run()) for run in background]
         log.info("serving", api=f"{settings.api_host}:{settings.api_port}", push=settings.push_address)
         try:
             await asyncio.gather(*serving)
         finally:
-            looking.cancel()
-            await asyncio.wait([looking])
+            for task in own:
+                task.cancel()
+            await asyncio.wait(own)
     await push.stop()
 
 
@@ -196,6 +216,20 @@ def _registry(settings: ControlPlaneSettings, log: FilteringBoundLogger) -> Regi
         random_bytes=secrets.token_bytes,
         log=log,
     )
+
+
+def _courier(registry: Registry, series: Counter, log: FilteringBoundLogger) -> Courier:
+    post = Post(lambda: registry.head.secrets, os.environ, time.time)
+    courier = Courier(
+        registry.outbox,
+        post.send,
+        now=_now,
+        log=log,
+        count=lambda result: series.labels(result).inc(),
+    )
+    # Each move is a revision, so what is to be told comes with one.
+    registry.subscribe(lambda _: courier.wake())
+    return courier
 
 
 def _policy(head: Head) -> Policy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -86,6 +86,27 @@ class SealedSecret:
     changed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Bulletin:
+    """One event of a Release that one webhook is still to be told.
+
+    Attributes:
+        id: the same at every attempt.
+        target: the webhook as JSON (its URL, and where its secret is found).
+        body: what it is sent.
+        due_at: not before; while an attempt runs, until when nobody else makes one.
+        attempts: how many have begun.
+    """
+
+    id: str
+    release: str
+    target: str = field(repr=False)
+    body: str = field(repr=False)
+    made_at: datetime
+    due_at: datetime
+    attempts: int = 0
+
+
 class Reading(Protocol):
     """One consistent look at the database."""
 
@@ -131,6 +152,10 @@ class Reading(Protocol):
 
     async def evidence(self, name: str) -> bytes | None:
         """Return what is known of the versions of a Release, as it was kept."""
+        ...
+
+    async def bulletins(self) -> list[Bulletin]:
+        """Return the oldest bulletin of each target, the oldest first."""
         ...
 
     async def setting(self, name: str) -> bytes | None:
@@ -214,6 +239,18 @@ class Writing(Reading, Protocol):
 
     async def delete_release(self, name: str) -> None:
         """Forget how far a Release was."""
+        ...
+
+    async def add_bulletins(self, bulletins: Sequence[Bulletin]) -> None:
+        """Keep what webhooks are to be told."""
+        ...
+
+    async def put_bulletin_off(self, bulletin_id: str, due_at: datetime, attempts: int) -> None:
+        """Have a bulletin wait until `due_at`; one that is gone is nothing."""
+        ...
+
+    async def delete_bulletin(self, bulletin_id: str) -> None:
+        """Forget a bulletin; one that is gone is nothing."""
         ...
 
     async def set_setting(self, name: str, value: bytes) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from control_plane.registry.bulletins import Outbox
 from control_plane.registry.errors import NotFoundError
 from control_plane.registry.history import History
 from control_plane.registry.keys import ConsumerKeys, revoke_keys_of
@@ -78,6 +79,7 @@ class Registry:
         self._tokens = Tokens(self._ledger)
         self._purges = Purges(self._ledger)
         self._releases = Releases(self._ledger)
+        self.outbox: Final = Outbox(self._ledger)
         self._history = History(self._ledger)
         self._sealer = sealer
 
@@ -103,6 +105,7 @@ class Registry:
             StoreOpenError, SecretKeyError: it cannot be used like this; the text says what to do.
         """
         await self._ledger.open()
+        await self._releases.begin_missing()
 
     async def close(self) -> None:
         """Stop following and let the database go."""

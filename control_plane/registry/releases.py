@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from control_plane.registry.bulletins import tell
 from control_plane.registry.errors import NotFoundError, ReleaseConflictError, StoreUnavailableError
 from control_plane.registry.ledger import Change, Ledger
 from control_plane.registry.ports import Reading
@@ -18,6 +19,7 @@ from control_plane.registry.state import renumbered
 from control_plane.registry.values import ITSELF, Actor, Head
 from control_plane.releases.analysis import Analysis, Outcome, Verdict, folded, judged
 from control_plane.releases.counts import NEITHER, Both
+from control_plane.releases.events import Basis
 from control_plane.releases.gates import Gate, gates_of
 from control_plane.releases.machine import (
     Action,
@@ -47,10 +49,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What one look makes of a Release."""
+    """What one look makes of a Release, and on what it was decided."""
 
     standing: Standing
     analysis: Analysis
+    basis: Basis
 
 
 class Releases:
@@ -58,6 +61,20 @@ class Releases:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+
+    async def begin_missing(self) -> None:
+        """Let Releases begin that were applied to a build which knew no standings."""
+        head = self._ledger.state.head
+        if head.documents.releases.keys() <= head.releases.keys():
+            return
+        async with self._ledger.change() as change:
+            head = change.state.head
+            names = [name for name in head.documents.releases if name not in head.releases]
+            if names:
+                await begin_releases(change, names)
+                targets = ", ".join(f"Release/{name}" for name in names)
+                number = await change.add_plain_revision(ITSELF, "release", targets, "begun")
+                change.state = renumbered(change.state, number)
 
     async def act(self, name: str, action: Action, actor: Actor) -> Standing:
         """Promote, pause, resume or abort.
@@ -71,7 +88,8 @@ class Releases:
             standing = _standing(change.state.head, name)
             if standing.generation != seen.generation or standing.begun != seen.begun:
                 raise ReleaseConflictError(name, "moved in the meantime; look at it again")
-            plan = plan_of(_spec(change.state.head, name))
+            spec = _spec(change.state.head, name)
+            plan = plan_of(spec)
             try:
                 moved = acted(standing, plan, action, actor.name, change.at.timestamp())
             except ActionRefusedError as refused:
@@ -79,7 +97,8 @@ class Releases:
             analysis = analysis_of(await change.tx.evidence(name))
             if moved.step != standing.step:
                 await change.tx.put_evidence(name, analysis_bytes(analysis.at_next_step()))
-            await _move(change, {name: moved}, actor, str(action))
+            verdict = _verdict(standing, spec, analysis, _gates(change.state.head, spec))
+            await _move(change, {name: (moved, Basis(verdict, analysis.step))}, actor, str(action))
         return moved
 
     async def judged(self, name: str) -> Judged:
@@ -111,7 +130,7 @@ class Releases:
         if not news and not await self._would_move(active, obeyed=obeyed):
             return
         async with self._ledger.change() as change:
-            moved: dict[str, Standing] = {}
+            moved: dict[str, tuple[Standing, Basis]] = {}
             for name, standing in change.state.head.releases.items():
                 if not _is_watched(standing):
                     continue
@@ -122,7 +141,7 @@ class Releases:
                 if interval or looked.standing.step != standing.step:
                     await change.tx.put_evidence(name, analysis_bytes(looked.analysis))
                 if looked.standing is not standing:
-                    moved[name] = looked.standing
+                    moved[name] = looked.standing, looked.basis
             if moved:
                 await _move(change, moved, ITSELF, "release")
 
@@ -142,6 +161,7 @@ async def begin_releases(change: Change, names: Iterable[str]) -> None:
     """Let the Releases that were applied with `change` begin, and forget those that were deleted."""
     head = change.state.head
     standings = dict(head.releases)
+    started: list[str] = []
     for name in names:
         stored = head.stored.get(("Release", name))
         if stored is None:
@@ -150,7 +170,10 @@ async def begin_releases(change: Change, names: Iterable[str]) -> None:
             continue
         standings[name] = begun(plan_of(_spec(head, name)), stored.revision, change.at.timestamp())
         await change.tx.put_release(name, standings[name])
+        started.append(name)
     change.state = change.state.with_everywhere(releases=MappingProxyType(dict(sorted(standings.items()))))
+    for name in started:
+        await tell(change, name, head.releases.get(name), Basis())
 
 
 def plan_of(spec: ReleaseSpec) -> Plan:
@@ -167,21 +190,27 @@ async def _look(
     analysis = analysis_of(await reading.evidence(name))
     if interval:
         analysis = folded(analysis, interval, gates, standing.share / 100)
-    moved = advanced(standing, plan, _verdict(standing, spec, analysis, gates), now_s)
+    verdict = _verdict(standing, spec, analysis, gates)
+    basis = Basis(verdict, analysis.step)
+    moved = advanced(standing, plan, verdict, now_s)
     moved = settled(moved, obeyed=obeyed and moved is standing, at_s=now_s)
     if moved.step != standing.step:
         analysis = analysis.at_next_step()
-    return _Looked(moved, analysis)
+    return _Looked(moved, analysis, basis)
 
 
-async def _move(change: Change, moved: Mapping[str, Standing], actor: Actor, action: str) -> None:
-    standings = {**change.state.head.releases, **moved}
-    for name, standing in moved.items():
+async def _move(
+    change: Change, moved: Mapping[str, tuple[Standing, Basis]], actor: Actor, action: str
+) -> None:
+    before = change.state.head.releases
+    standings = {**before, **{name: standing for name, (standing, _) in moved.items()}}
+    change.state = change.state.with_everywhere(releases=MappingProxyType(standings))
+    for name, (standing, basis) in moved.items():
         await change.tx.put_release(name, standing)
-        change.state = change.state.with_everywhere(releases=MappingProxyType(standings))
         told = f"{standing.phase}, step {standing.step}, {standing.share:g} %: {standing.reason}"
         number = await change.add_plain_revision(actor, action, f"Release/{name}", told)
         change.state = renumbered(change.state, number)
+        await tell(change, name, before[name], basis)
 
 
 def _verdict(standing: Standing, spec: ReleaseSpec, analysis: Analysis, gates: tuple[Gate, ...]) -> Verdict:

@@ -21,6 +21,7 @@ from control_plane.releases.analysis import Outcome, Verdict
 SETTLED_AFTER_S: Final = 10.0
 """A sidecar that does not obey by then holds nothing up: it is shown as such."""
 MAX_DECISIONS: Final = 50
+WAITED: Final = "waited for longer than maxWait"
 
 
 class Phase(StrEnum):
@@ -117,7 +118,7 @@ def acted(standing: Standing, plan: Plan, action: Action, who: str, at_s: float)
     """
     if standing.has_ended or standing.phase in ENDING:
         raise ActionRefusedError(f"is {standing.phase} and cannot be changed any more; apply a new one")
-    reason = f"{_PAST[action]} by {who}"
+    reason = f"{PAST[action]} by {who}"
     paused = standing.phase is Phase.PAUSED
     if action is Action.ABORT:
         return _moved(standing, at_s, Phase.ABORTED, reason, share=0.0)
@@ -151,7 +152,7 @@ def advanced(standing: Standing, plan: Plan, verdict: Verdict, at_s: float) -> S
     if verdict.outcome is Outcome.PASS and baked_s >= plan.bake_s:
         return _next_step(standing, plan, verdict.reason, at_s, phase=Phase.PROGRESSING)
     if plan.max_wait_s is not None and baked_s >= max(plan.bake_s, plan.max_wait_s):
-        reason = f"waited for longer than maxWait: {verdict.reason}"
+        reason = f"{WAITED}: {verdict.reason}"
         return _moved(standing, at_s, Phase.PAUSED, reason)
     return standing
 
@@ -206,7 +207,7 @@ def _moved(
     )
 
 
-_PAST: Final = {
+PAST: Final = {
     Action.PROMOTE: "promoted",
     Action.PAUSE: "paused",
     Action.RESUME: "resumed",

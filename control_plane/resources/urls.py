@@ -1,4 +1,6 @@
-"""Whether a Backend's URL can work at all; what is refused here would be a NACK or a black hole later."""
+"""Whether the URL of a Backend or a webhook can work at all; what is refused here would be a NACK or a black
+hole later.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _PATH = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*")
+_QUERY = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*")
 _MAX_HOST = 253
 _MAX_URL = 2048
 
@@ -38,6 +41,21 @@ def check_url(value: str) -> str:
     if not _PATH.fullmatch(parts.path) or any(segment in {"", ".", ".."} for segment in segments):
         raise ValueError("has a path with characters or segments that no API uses")
     return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def check_webhook_url(value: str) -> str:
+    """Return `value`, if it is an http(s) URL that can be posted to; unlike a Backend's it may have a query.
+
+    Raises:
+        ValueError: what is wrong with it, in words that do not quote it (its path may be a secret).
+    """
+    base, _, query = value.partition("?")
+    check_url(base)
+    if len(value) > _MAX_URL:
+        raise ValueError(f"is longer than {_MAX_URL} characters")
+    if not _QUERY.fullmatch(query):
+        raise ValueError("has a query with characters that must be written as %XX")
+    return value
 
 
 def _check_port(parts: SplitResult) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from control_plane.resources.documents import Documents
+from control_plane.resources.kinds.backend import Credentials
 from control_plane.resources.kinds.policy import LOCAL_EMBEDDER
 from control_plane.resources.loading import FieldPath
 from control_plane.resources.parsing import field_text
@@ -31,13 +32,22 @@ def users_of(documents: Documents, kind: str, name: str) -> tuple[Problem, ...]:
 
 
 def users_of_secret(documents: Documents, name: str) -> tuple[Problem, ...]:
-    """Return a problem for each Backend whose credentials are the stored secret `name`."""
-    users = (
-        (f"Backend/{backend}", ("credentials", "secretRef", "name"))
-        for backend, spec in documents.backends.items()
-        if spec.credentials and spec.credentials.secret_ref and spec.credentials.secret_ref.name == name
-    )
-    return _problems(users, f'names the secret "{name}"')
+    """Return a problem for each field of `documents` that names the stored secret `name`."""
+    return _problems(_users_of_secret(documents, name), f'names the secret "{name}"')
+
+
+def _users_of_secret(documents: Documents, name: str) -> Iterator[Place]:
+    for backend, spec in documents.backends.items():
+        if _is_secret(spec.credentials, name):
+            yield f"Backend/{backend}", ("credentials", "secretRef", "name")
+    for release, release_spec in documents.releases.items():
+        for index, webhook in enumerate(release_spec.notify):
+            if _is_secret(webhook.secret, name):
+                yield f"Release/{release}", ("notify", index, "secret", "secretRef", "name")
+
+
+def _is_secret(credentials: Credentials | None, name: str) -> bool:
+    return bool(credentials and credentials.secret_ref and credentials.secret_ref.name == name)
 
 
 def _problems(places: Iterator[Place], message: str) -> tuple[Problem, ...]:

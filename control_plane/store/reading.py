@@ -10,7 +10,7 @@ from sqlalchemy import Row, RowMapping, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import Select
 
-from control_plane.registry.ports import DocumentVersion, Epochs, Positions, SealedSecret
+from control_plane.registry.ports import Bulletin, DocumentVersion, Epochs, Positions, SealedSecret
 from control_plane.registry.values import (
     AuditEntry,
     ChangeAction,
@@ -123,6 +123,16 @@ class SqlReading:
         table = tables.releases
         rows = await self._all(select(table.c.evidence).where(table.c.name == name))
         return bytes(rows[0].evidence) if rows and rows[0].evidence is not None else None
+
+    async def bulletins(self) -> list[Bulletin]:
+        """Return the oldest bulletin of each target, the oldest first."""
+        table = tables.bulletins
+        oldest = select(func.min(table.c.position)).group_by(table.c.target)
+        query = select(table).where(table.c.position.in_(oldest)).order_by(table.c.position)
+        return [
+            Bulletin(row.id, row.release, row.target, row.body, row.made_at, row.due_at, row.attempts)
+            for row in await self._all(query)
+        ]
 
     async def setting(self, name: str) -> bytes | None:
         """Return a setting of this installation."""

@@ -41,7 +41,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 metadata: Final = MetaData()
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0004"
 """The last migration: the one that leads to these tables."""
 
 revisions: Final = Table(
@@ -141,6 +141,21 @@ releases: Final = Table(
     Column("name", Text, primary_key=True),
     Column("standing", LargeBinary, nullable=False),  # JSON
     Column("evidence", LargeBinary),  # JSON
+)
+
+# What webhooks are still to be told, the oldest first. `target` and `body` are JSON.
+bulletins: Final = Table(
+    "bulletins",
+    metadata,
+    # SQLite counts by itself in an INTEGER key only.
+    Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("release", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("made_at", UtcDateTime, nullable=False),
+    Column("due_at", UtcDateTime, nullable=False),
+    Column("attempts", Integer, nullable=False),
 )
 
 settings: Final = Table(

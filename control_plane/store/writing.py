@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control_plane.registry.ports import DocumentVersion, Epochs, SealedSecret
+from control_plane.registry.ports import Bulletin, DocumentVersion, Epochs, SealedSecret
 from control_plane.registry.values import AuditEntry, KeyRow, Revision, RevisionState, TokenRow
 from control_plane.releases.machine import Standing
 from control_plane.releases.wire import standing_bytes, standing_of
@@ -144,6 +144,21 @@ class SqlWriting(SqlReading):
     async def delete_release(self, name: str) -> None:
         """Forget how far a Release was."""
         await self._connection.execute(delete(tables.releases).where(tables.releases.c.name == name))
+
+    async def add_bulletins(self, bulletins: Sequence[Bulletin]) -> None:
+        """Keep what webhooks are to be told."""
+        if bulletins:
+            await self._connection.execute(insert(tables.bulletins), [asdict(item) for item in bulletins])
+
+    async def put_bulletin_off(self, bulletin_id: str, due_at: datetime, attempts: int) -> None:
+        """Have a bulletin wait until `due_at`; one that is gone is nothing."""
+        table = tables.bulletins
+        change = update(table).where(table.c.id == bulletin_id).values(due_at=due_at, attempts=attempts)
+        await self._connection.execute(change)
+
+    async def delete_bulletin(self, bulletin_id: str) -> None:
+        """Forget a bulletin; one that is gone is nothing."""
+        await self._connection.execute(delete(tables.bulletins).where(tables.bulletins.c.id == bulletin_id))
 
     async def set_setting(self, name: str, value: bytes) -> None:
         """Keep a setting of this installation."""

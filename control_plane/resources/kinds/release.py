@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from control_plane.resources.kinds.backend import Credentials
 from control_plane.resources.kinds.spec import Items, Prose, Share, Spec, Text
 from control_plane.resources.kinds.tier import check_headers
 from control_plane.resources.quantities import DurationMs, PositiveDurationMs
+from control_plane.resources.urls import check_webhook_url
+
+MAX_WEBHOOKS: Final = 16
 
 
 class ReleaseMatch(Spec):
@@ -54,6 +58,17 @@ class Gates(Spec):
     max_wait_ms: PositiveDurationMs | None = Field(default=None, alias="maxWait")
 
 
+class Webhook(Spec):
+    """Who is told of a Release's moves, and what the telling is signed with."""
+
+    url: Annotated[str, AfterValidator(check_webhook_url)]
+    secret: Credentials | None = None
+
+
+def _webhook(value: Any) -> Any:
+    return {"url": value} if isinstance(value, str) else value
+
+
 class ReleaseSpec(Spec):
     """`spec` of a Release."""
 
@@ -65,8 +80,11 @@ class ReleaseSpec(Spec):
     match: ReleaseMatch = ReleaseMatch()
     sticky_by: Items[Literal["consumer", "session", "ip"]] = ("consumer", "session")
     shadow: Share | None = None
+    warm_cache: Annotated[int, Field(ge=0, le=1000)] = 0
     gates: Gates = Gates()
-    notify: Items[Text] = ()
+    notify: Annotated[
+        Items[Annotated[Webhook, BeforeValidator(_webhook)]], Field(max_length=MAX_WEBHOOKS)
+    ] = ()
 
     @model_validator(mode="after")
     def _steps(self) -> Self:

@@ -34,7 +34,7 @@ spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}
 ---
 kind: Release
 metadata: {name: r}
-spec: {model: m, from: v, to: w, notify: ['http://h']}
+spec: {model: m, from: v, to: w, shadow: 0.1}
 """
 
 
@@ -107,7 +107,7 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
         message = asyncio.run(follow(address))
         assert list(decode(message.content).backends) == ["b"]
         ended(process)
-    assert '"field":"spec.notify"' in (tmp_path / "log").read_text()
+    assert '"field":"spec.shadow"' in (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}
 ---
 kind: Release
 metadata: {name: r}
-spec: {model: m, from: v, to: w, notify: ['http://h']}
+spec: {model: m, from: v, to: w, shadow: 0.1}
 """
 BAD = "kind: Backend\nmetadata: {name: b}\nspec: {urll: 'http://h/v1'}\n"
 
@@ -37,7 +37,7 @@ def test_good_documents_end_with_zero(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run("-f", str(tmp_path / "p.yaml")) == 0
     captured = capsys.readouterr()
     assert captured.out == "valid: 3 documents\n"
-    assert "Release/r: spec.notify: is accepted but has no effect yet" in captured.err
+    assert "Release/r: spec.shadow: is accepted but has no effect yet" in captured.err
 
 
 def test_bad_documents_end_with_one_and_every_error(

@@ -71,10 +71,7 @@ kind: Pin
 metadata: {name: p}
 spec: {model: m, match: {lastUserMessage: hi}, answer: a}
 """
-    assert fields(text) == [
-        "spec.shadow",
-        "spec.notify",
-    ]
+    assert fields(text) == ["spec.shadow"]
 
 
 def test_the_list_names_existing_fields_only() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from control_plane.resources.urls import check_url
+from control_plane.resources.urls import check_url, check_webhook_url
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,22 @@ def test_the_refusal_quotes_nothing_of_the_url() -> None:
     """A password in a URL appears in no message."""
     with pytest.raises(ValueError, match="credentials") as refusal:
         check_url("https://user:hunter2@host/v1")
+    assert "hunter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://10.0.0.1/", "https://h.example/a/b/?sig=x%2Fy&v=1", "http://[::1]:9000", "http://h/?"]
+)
+def test_webhooks_are_taken_as_they_are(url: str) -> None:
+    """With a query, with their last slash, on private addresses too."""
+    assert check_webhook_url(url) == url
+
+
+@pytest.mark.parametrize(
+    "url", ["h/x", "http://u:hunter2@h/", "http://h/#x", 'http://h/?a="', "http://h/?" + "a" * 3000]
+)
+def test_wrong_webhooks_are_refused(url: str) -> None:
+    """In words that quote nothing of them."""
+    with pytest.raises(ValueError, match=r"begin|user|query|longer") as refusal:
+        check_webhook_url(url)
     assert "hunter2" not in str(refusal.value)
