@@ -58,7 +58,7 @@ class Traffic:
         # Histograms of the last minute's steps, and what those of each step before came to.
         self._times: deque[tuple[dict[int, int], dict[int, int]]] = deque([({}, {})], maxlen=TIME_STEPS)
         self._quantiles: deque[tuple[float | None, ...]] = deque(maxlen=STEPS)
-        self._at = step
+        self._at = self._began = step
 
     def __repr__(self) -> str:
         return f"<Traffic {len(self._lines)} versions, {len(self._tiers)} tiers>"
@@ -167,7 +167,10 @@ class Traffic:
         self._total.add(self._at, [*_ZEROS, *(one - other for one, other in zip(now, then, strict=True))])
 
     def _series(self, last: int, steps: int) -> Series:
-        rates = [_rates(self._total.total(step, RATE_STEPS)) for step in range(last - steps + 1, last + 1)]
+        rates = [
+            _rates(self._total.total(step, RATE_STEPS)) if step >= self._began else None
+            for step in range(last - steps + 1, last + 1)
+        ]
         kept = list(self._quantiles)[-steps:]
         quantiles = [(None, None, None, None)] * (steps - len(kept)) + kept
         latency_p50, latency_p95, ttft_p50, ttft_p95 = (
@@ -176,13 +179,13 @@ class Traffic:
         return Series(
             end=last,
             step_seconds=STEP_S,
-            requests=[rate.requests for rate in rates],
-            failed=[rate.failed for rate in rates],
-            throttled=[rate.throttled for rate in rates],
-            hits=[rate.hits for rate in rates],
-            misses=[rate.misses for rate in rates],
-            saved_cost=[rate.saved_cost for rate in rates],
-            output_tokens=[rate.output_tokens for rate in rates],
+            requests=_line(rates, lambda rate: rate.requests),
+            failed=_line(rates, lambda rate: rate.failed),
+            throttled=_line(rates, lambda rate: rate.throttled),
+            hits=_line(rates, lambda rate: rate.hits),
+            misses=_line(rates, lambda rate: rate.misses),
+            saved_cost=_line(rates, lambda rate: rate.saved_cost),
+            output_tokens=_line(rates, lambda rate: rate.output_tokens),
             latency_p50=latency_p50,
             latency_p95=latency_p95,
             ttft_p50=ttft_p50,
@@ -234,6 +237,10 @@ def _joined(steps: Iterable[Sequence[Histogram]]) -> tuple[Histogram, Histogram]
         count_into(durations, duration)
         count_into(first_bytes, first_byte)
     return durations, first_bytes
+
+
+def _line(rates: Iterable[Rates | None], read: Callable[[Rates], float]) -> list[float | None]:
+    return [None if rate is None else read(rate) for rate in rates]
 
 
 def _both(histogram: Histogram) -> list[float | None]:

@@ -52,17 +52,20 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Rates per second and quantiles at the end of each step; `end` is the number of the last step."""
+    """Rates per second and quantiles at the end of each step; `end` is the number of the last step.
+
+    Rates are None before the first step that is known, quantiles where nothing was counted.
+    """
 
     end: int
     step_seconds: float
-    requests: list[float]
-    failed: list[float]
-    throttled: list[float]
-    hits: list[float]
-    misses: list[float]
-    saved_cost: list[float]
-    output_tokens: list[float]
+    requests: list[float | None]
+    failed: list[float | None]
+    throttled: list[float | None]
+    hits: list[float | None]
+    misses: list[float | None]
+    saved_cost: list[float | None]
+    output_tokens: list[float | None]
     latency_p50: list[float | None]
     latency_p95: list[float | None]
     ttft_p50: list[float | None]

@@ -47,7 +47,7 @@ function draw(root, { total, sidecars }, t) {
         total.tiers.map((tier) => [badge(tier.tier, "info"), number(tier.hits), number(tier.misses), share(tier.hitRatio), number(tier.entries), bytes(tier.bytes)]),
       ) : empty(t("cache.noTiers"), t("cache.howTo"))),
       card(t("cache.ages"), total.hitAges.some((age) => age.hits) ? barChart({
-        label: t("cache.ages"), format: (value) => number(value, { short: true }),
+        label: t("cache.ages"), width: Math.min(Math.max(root.clientWidth - 60, 280), 640), format: (value) => number(value, { short: true }),
         bars: total.hitAges.map((age) => ({ name: age.upToSeconds === null ? t("cache.older") : `≤ ${span(age.upToSeconds)}`, value: age.hits })),
       }) : empty(t("cache.noHits")))),
     similar(total.semantic, t));

@@ -35,7 +35,8 @@ export function render(root, { t, visitor, go }) {
     h("section", { class: "card" }, h("div", { class: "heading" }, h("h2", {}, t("overview.models")), h("div", { class: "actions" }, filter)), models.element),
   );
   let drawn = null;
-  end = subscribe((now) => {
+  end = subscribe((told) => {
+    const now = { ...told, series: known(told.series) };
     fillState(state, notice, now, t);
     fillTiles(tiles, now, t, drawn !== now.series.end);
     show(now.models);
@@ -47,6 +48,13 @@ export function render(root, { t, visitor, go }) {
   });
   tiles.sidecars.element.classList.add("link");
   tiles.sidecars.element.addEventListener("click", () => go("sidecars"));
+}
+
+/** Leave away the steps before the first that is known, but for two minutes. */
+function known(series) {
+  const first = series.requests.findIndex((value) => value !== null);
+  const from = Math.min(first < 0 ? Infinity : first, series.requests.length - 24);
+  return Object.fromEntries(Object.entries(series).map(([name, values]) => [name, Array.isArray(values) ? values.slice(from) : values]));
 }
 
 export function close() {
@@ -82,9 +90,11 @@ function fillTiles(tiles, now, t, moved) {
   tiles.saved.set(money(sums.savedCost), t("overview.savedNote", { text: number(sums.savedTokens, { short: true }) }), sums.savedCost > 0 ? "good" : "");
   tiles.sidecars.set(`${number(fleet.inForce)} / ${number(fleet.connected)}`, fleet.refused ? t("overview.refusing", { count: fleet.refused }) : t("overview.known", { count: number(fleet.known) }), fleet.refused ? "bad" : fleet.inForce < fleet.connected ? "warn" : "");
   if (!moved) return;
+  // What was before the control plane started is no zero.
+  const sum = (one, other) => (one === null ? null : one + other);
   const ratio = (at) => (series.hits[at] + series.misses[at] ? series.hits[at] / (series.hits[at] + series.misses[at]) : null);
   sparkline(tiles.requests.chart, series.requests);
-  sparkline(tiles.errors.chart, series.failed.map((value, at) => value + series.throttled[at]), { colour: "bad", floor: 0.1 });
+  sparkline(tiles.errors.chart, series.failed.map((value, at) => sum(value, series.throttled[at])), { colour: "bad", floor: 0.1 });
   sparkline(tiles.latency.chart, series.latencyP95, { colour: 2 });
   sparkline(tiles.ttft.chart, series.ttftP95, { colour: 3 });
   sparkline(tiles.hits.chart, series.hits.map((_, at) => ratio(at)), { colour: 4, floor: 1 });

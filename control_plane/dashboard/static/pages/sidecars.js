@@ -15,12 +15,13 @@ export function stateOf(sidecar) {
   return sidecar.inForce ? "inForce" : "behind";
 }
 
-const MARKS = { gone: "", refused: "bad", inForce: "good", behind: "warn" };
+const MARKS = { inForce: "good", behind: "warn", refused: "bad", gone: "" };
+const URGENCY = { refused: 3, behind: 2, gone: 1, inForce: 0 };
 const ENVOY = { live: "good", warming: "warn", draining: "warn", dead: "bad", unknown: "" };
 
 export async function render(root, { api, t, params }) {
   let all = [];
-  const filter = h("input", { type: "search", value: params.get("find") ?? "", placeholder: t("sidecars.filter"), "aria-label": t("sidecars.filter"), oninput: () => show() });
+  const filter = h("input", { type: "search", class: "wide", value: params.get("find") ?? "", placeholder: t("sidecars.filter"), "aria-label": t("sidecars.filter"), oninput: () => show() });
   const states = select([["", t("sidecars.anyState")], ...Object.keys(MARKS).map((state) => [state, t(`sidecars.${state}`)])], { "aria-label": t("sidecars.state"), onchange: () => show() });
   const rows = grid(t);
   const tiles = Object.fromEntries(Object.keys(MARKS).map((state) => [state, tile(t(`sidecars.${state}`))]));
@@ -73,7 +74,7 @@ function grid(t) {
   return virtualTable([
     { key: "id", title: t("sidecars.id"), width: "minmax(170px, 2fr)", sort: (row) => row.id, cell: (row) => row.id },
     { key: "workload", title: t("sidecars.workload"), width: "minmax(110px, 1fr)", sort: (row) => row.workload, cell: (row) => row.workload },
-    { key: "state", title: t("sidecars.state"), width: "120px", sort: stateOf, cell: (row) => badge(t(`sidecars.${stateOf(row)}`), MARKS[stateOf(row)]) },
+    { key: "state", title: t("sidecars.state"), width: "120px", sort: (row) => URGENCY[stateOf(row)], cell: (row) => badge(t(`sidecars.${stateOf(row)}`), MARKS[stateOf(row)]) },
     { key: "pushed", title: t("sidecars.pushed"), width: "180px", sort: (row) => row.pushed, cell: (row) => version(row.pushed) },
     { key: "acknowledged", title: t("sidecars.acknowledged"), width: "180px", sort: (row) => row.acknowledged, cell: (row) => version(row.acknowledged) },
     { key: "lag", title: t("sidecars.lag"), width: "90px", numeric: true, sort: lag, cell: (row) => (lag(row) ? h("span", { class: "warn-ink" }, String(lag(row))) : lag(row) === 0 ? "0" : "–") },
