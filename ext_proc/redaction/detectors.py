@@ -9,6 +9,7 @@ count: UUIDs, hexadecimal strings, time stamps, decimals, numbers whose checksum
 from __future__ import annotations
 
 import re
+import string
 from typing import Final
 
 from ext_proc.redaction.findings import Finding, Span, blanked
@@ -24,7 +25,7 @@ _FOLD: Final = (
 )
 # A letter as JSON may write it: its digits belong to no number beside it.
 _ESCAPED: Final = re.compile(r"\\u(?!00[0-7])[0-9A-Fa-f]{4}")
-# The look-behind starts each run of address characters once, which keeps long texts linear.
+_LOCAL_CHARACTERS: Final = string.ascii_letters + string.digits + "._%+-"
 _EMAIL: Final = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
 )
@@ -76,8 +77,10 @@ def _email_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     sign = text.find("@")
     while sign >= 0:
-        at = spans[-1][1] if spans else 0
-        match = _EMAIL.search(text, max(at, sign - _LONGEST_LOCAL_PART), sign + _LONGEST_DOMAIN)
+        at = max(spans[-1][1] if spans else 0, sign - _LONGEST_LOCAL_PART)
+        # Where the address would begin is looked for once a sign, so that texts full of signs stay linear.
+        begin = at + len(text[at:sign].rstrip(_LOCAL_CHARACTERS))
+        match = _EMAIL.match(text, begin, sign + _LONGEST_DOMAIN)
         if match is not None:
             spans.append(match.span())
         sign = text.find("@", max(sign + 1, spans[-1][1] if spans else 0))

@@ -76,6 +76,8 @@ def _items_in_json(text: str, depth: int) -> list[Item]:
         return []
     meaning, parts, items = _read(text, depth)
     starts = [part.at for part in parts]
+    offsets: list[tuple[int, int]] = []
+    read = -1
     for found in find(meaning, words=False):
         place = bisect_right(starts, found.start) - 1
         part = parts[place]
@@ -83,7 +85,9 @@ def _items_in_json(text: str, depth: int) -> list[Item]:
         limit = starts[place + 1] if place + 1 < len(parts) else len(meaning)
         if part.raw is not None:
             end = min(found.end, limit)
-            offsets = _offsets(part.raw)
+            if place != read:
+                # Once a string, however much is found in it.
+                offsets, read = _offsets(part.raw), place
             start_raw = part.raw_at + _raw(offsets, found.start - part.at)
             end_raw = part.raw_at + _raw(offsets, end - part.at)
             items.append(Item(found.entity, start_raw, end_raw, meaning[found.start : end]))

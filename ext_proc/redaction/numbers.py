@@ -188,13 +188,17 @@ def _international_spans(text: str) -> list[tuple[int, int]]:
 
 def _collect_neighbours(text: str, found: list[Finding]) -> str:
     """Find identity numbers, cards and mobile numbers that stand side by side with nothing between."""
-    for run in list(_LONG_RUN.finditer(text)):
+    spans: list[Span] = []
+    for run in _LONG_RUN.finditer(text):
         cuts = _split(run.group())
-        if cuts is None or _in_hex(text, *run.span()):
+        # Runs of the greatest length may touch: what is hidden already is no part of a hexadecimal string.
+        after = bool(spans) and spans[-1][1] == run.start()
+        if cuts is None or _in_hex(text, *run.span(), begin=run.start() if after else 0):
             continue
         for (start, entity), (end, _) in pairwise([*cuts, (len(run.group()), "phone")]):
-            text = _collect(text, found, entity, [(run.start() + start, run.start() + end)])
-    return text
+            found.append(Finding(entity, run.start() + start, run.start() + end))
+        spans.append(run.span())
+    return blanked(text, spans)
 
 
 def _split(run: str) -> list[tuple[int, Entity]] | None:
@@ -219,12 +223,15 @@ def _items_at(run: str, at: int) -> list[tuple[int, Entity]]:
     return items
 
 
-def _in_hex(text: str, start: int, end: int) -> bool:
-    """Whether the letters and digits around a number make it part of one hexadecimal string."""
-    if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+def _in_hex(text: str, start: int, end: int, begin: int = 0) -> bool:
+    """Whether the letters and digits around a number make it part of one hexadecimal string.
+
+    What stands before `begin` is not looked at.
+    """
+    if not ((start > begin and text[start - 1 : start].isalnum()) or text[end : end + 1].isalnum()):
         return False
     # 128 characters hold the longest digest; looking no further keeps long texts linear.
-    left = _TOKEN_END.search(text, max(0, start - 128), start)
+    left = _TOKEN_END.search(text, max(begin, start - 128), start)
     right = _TOKEN_START.match(text, end, end + 128)
     before, after = left.group() if left else "", right.group() if right else ""
     return bool(before or after) and _HEX.fullmatch(before + text[start:end] + after) is not None

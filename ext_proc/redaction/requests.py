@@ -41,8 +41,9 @@ _NO_TEXTS: Final = frozenset(
     )
 )
 # The content of a file or an image, in a field that is not known here.
-_DATA: Final = re.compile(r"data:[\w.+-]+/[^\s,]+,[A-Za-z0-9+/=_%-]*")
-_NAMELESS: Final = frozenset(("function", "tool"))
+_DATA: Final = re.compile(r"data:[\w.+-]+/[^\s,]*;base64,[A-Za-z0-9+/=_%-]*")
+# A tuple: a role may be anything, also what no set can be asked for.
+_NAMELESS: Final = ("function", "tool")
 
 Path = tuple[str | int, ...]
 """Where a text stands in the document."""
@@ -110,24 +111,28 @@ def _texts(request: Request) -> list[tuple[Path, str]]:
             _walk_descriptions(document[name], (name,), texts)
     for name in others:
         if name in document:
-            _walk(document[name], (name,), texts)
+            _walk(document[name], (name,), texts, skipped=frozenset() if name == "metadata" else _NO_TEXTS)
     return texts
 
 
-def _walk(value: Any, path: Path, texts: list[tuple[Path, str]]) -> None:
+def _walk(value: Any, path: Path, texts: list[tuple[Path, str]], skipped: frozenset[str] = _NO_TEXTS) -> None:
     if value.__class__ is str:
         if not (value.startswith("data:") and _DATA.fullmatch(value)):
             texts.append((path, value))
+    elif value.__class__ is int:
+        # The provider will refuse it, but then it has seen it.
+        texts.append((path, str(value)))
     elif value.__class__ is dict:
         # The name of a function is one of a closed set; that of a participant is text.
-        nameless = "arguments" in value or "input" in value or value.get("role") in _NAMELESS
+        nameless = skipped and ("arguments" in value or "input" in value or value.get("role") in _NAMELESS)
         for name, item in value.items():
-            if name not in _NO_TEXTS and not (name == "name" and nameless):
-                _walk(item, (*path, name), texts)
+            if name not in skipped and not (name == "name" and nameless):
+                _walk(item, (*path, name), texts, skipped)
     elif value.__class__ is list:
         for position, item in enumerate(value):
+            # Tokens are many, and no text.
             if item.__class__ is not int:
-                _walk(item, (*path, position), texts)
+                _walk(item, (*path, position), texts, skipped)
 
 
 def _walk_descriptions(value: Any, path: Path, texts: list[tuple[Path, str]]) -> None:

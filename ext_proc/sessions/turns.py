@@ -18,8 +18,9 @@ from ext_proc.sessions.records import MAX_BYTES, Opened
 Message = dict[str, Any]
 Messages = tuple[Message, ...]
 
-_SYSTEM: Final = frozenset(("system", "developer"))
-_RESULTS: Final = frozenset(("tool", "function"))
+# Tuples: a role may be anything, also what no set can be asked for.
+_SYSTEM: Final = ("system", "developer")
+_RESULTS: Final = ("tool", "function")
 # What answers hold besides (annotations, reasoning, log probabilities) some providers refuse in a request.
 _SENT_BACK: Final = ("content", "refusal", "name", "tool_calls", "function_call")
 

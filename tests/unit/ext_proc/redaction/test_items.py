@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -79,3 +81,13 @@ def test_any_json_stays_json(document: object, ascii_only: bool) -> None:
     said = json.dumps(result, ensure_ascii=False)
     assert PHONE not in said
     assert CARD not in said
+
+
+@pytest.mark.parametrize("unit", ["13800138000 ", "13800138000\n", "411111111111111113800138000 ", "a@b.cn@"])
+@pytest.mark.parametrize("wrap", [str, lambda text: json.dumps({"a": text}), lambda text: json.dumps([text])])
+def test_takes_linear_time(unit: str, wrap: Callable[[str], str]) -> None:
+    """A JSON text full of items makes nobody wait, also one with escapes."""
+    text = wrap(unit * (60_000 // len(unit)))
+    started = time.perf_counter()
+    assert len(items_in(text)) >= 60_000 // len(unit)
+    assert time.perf_counter() - started < 3

@@ -77,8 +77,9 @@ def test_addresses_and_contents_of_files_are_left(part: dict[str, Any]) -> None:
 
 def test_a_text_that_begins_like_a_file_is_a_text() -> None:
     """Nobody gets past by how a text begins."""
-    masked = request(messages=[{"role": "user", "content": f"data:text/plain, call {PHONE}"}])
-    assert mask_request(masked) is not None
+    for begin in ("data:text/plain, call ", "data:text/plain,", "data:a/b;base64, "):
+        masked = request(messages=[{"role": "user", "content": f"{begin}{PHONE}"}])
+        assert mask_request(masked) is not None
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,11 @@ def test_a_text_that_begins_like_a_file_is_a_text() -> None:
         (Operation.COMPLETIONS, {"prompt": ["a", PHONE]}, {"prompt": ["a", "[PHONE_1]"]}),
         (Operation.EMBEDDINGS, {"input": [PHONE, "a@b.cn"]}, {"input": ["[PHONE_1]", "[EMAIL_1]"]}),
         (Operation.CHAT, {"user": PHONE, "stop": [PHONE]}, {"user": "[PHONE_1]", "stop": ["[PHONE_1]"]}),
+        (
+            Operation.CHAT,
+            {"metadata": {"id": PHONE, "name": PHONE, "input": "x", "a": int(PHONE)}},
+            {"metadata": {"id": "[PHONE_1]", "name": "[PHONE_1]", "input": "x", "a": "[PHONE_1]"}},
+        ),
         (
             Operation.CHAT,
             {"tools": [{"function": {"name": "f", "description": PHONE, "parameters": {"enum": [PHONE]}}}]},
@@ -125,6 +131,14 @@ def test_nothing_to_mask(document: dict[str, Any]) -> None:
     before = request(Operation.EMBEDDINGS, **document)
     assert mask_request(before) is None
     assert before.document == {"model": "m", **document}
+
+
+@pytest.mark.parametrize("role", [["user"], {}, 7, None])
+def test_whatever_the_role_is_the_text_is_masked(role: object) -> None:
+    """A provider refuses such a message, and has not seen the number."""
+    masked = request(messages=[{"role": role, "content": PHONE}, {"role": role, "content": int(PHONE)}])
+    assert mask_request(masked) is not None
+    assert [one["content"] for one in masked.document["messages"]] == ["[PHONE_1]", "[PHONE_1]"]
 
 
 def test_what_others_hold_of_the_document_does_not_change() -> None:

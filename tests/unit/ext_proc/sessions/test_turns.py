@@ -220,3 +220,10 @@ def test_numbers_go_up_again_as_they_were_written() -> None:
     assert asked is not None
     record = continued(Opened(1, ()), asked, 4, None).record(said("a"))
     assert b"1.00000000000000000001" in encode({"messages": up([record], user("q"))})
+
+
+@pytest.mark.parametrize("role", [["user"], {}, 7, None])
+def test_whatever_the_role_is_the_conversation_goes_on(role: object) -> None:
+    """What is wrong with it is the provider's to say."""
+    asked: Messages = ({"role": role, "content": "a", "tool_call_id": [1]},)
+    assert continued(Opened(1, ()), asked, 4, None).messages == list(asked)

@@ -47,13 +47,19 @@ async def test_a_prompt_is_masked_and_its_items_are_counted() -> None:
 
 async def test_a_large_prompt_is_masked_while_others_go_on() -> None:
     """Reading it takes so long that the loop must not wait for it."""
-    opened, turns = asked(f"{'word ' * (LARGE_BYTES // 5)} {PHONE}"), 0
+    opened, turns, told = asked(f"{'word ' * (LARGE_BYTES // 5)} {PHONE}"), 0, []
+
+    async def ask_for_time() -> None:
+        told.append("wait")
+
+    opened.ask_for_time = ask_for_time
     masking = asyncio.create_task(Redact(Counted()).on_request(opened))
     while not masking.done():
         await asyncio.sleep(0)
         turns += 1
     assert opened.parsed.document["messages"][0]["content"].endswith("word  [PHONE_1]")
     assert turns > 2
+    assert told == ["wait"], "or Envoy would let it go as it came"
 
 
 @pytest.mark.parametrize(
