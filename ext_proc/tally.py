@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from ext_proc.answers import StoredAnswer
@@ -19,6 +20,17 @@ STALE: Final = "stale"
 PIN: Final = "pin"
 SERVED_BY: Final = ("memory", "redis", "database", SEMANTIC, STALE, PIN)
 """Where an answer came from: a tier, or why it was served though no tier had it fresh."""
+
+
+class Warmed(StrEnum):
+    """What became of a question whose answer a new version was to give in advance. A closed set."""
+
+    ANSWERED = "answered"
+    HELD = "held"  # the answer was there, or another processor asks
+    SKIPPED = "skipped"  # it needs its caller's key, or may no longer be answered from the cache
+    REFUSED = "refused"  # by the quota of the Backend, or since that cools
+    FAILED = "failed"  # no answer that may be kept
+    DROPPED = "dropped"  # not asked: the provider had trouble with those before
 
 
 @dataclass(slots=True)
@@ -49,6 +61,7 @@ class CacheTally:
     saved_money: float = 0.0
     saved_seconds: float = 0.0
     refreshes_dropped: int = 0
+    warmups: dict[Warmed, int] = field(default_factory=lambda: dict.fromkeys(Warmed, 0))
     semantic_explored: int = 0
     semantic_vetoed: int = 0
     semantic_would_serve: int = 0
@@ -83,6 +96,10 @@ class CacheTally:
     def refresh_dropped(self) -> None:
         """Count a stale answer that was served though no fresh one could be fetched: too many are already."""
         self.refreshes_dropped += 1
+
+    def warmed_up(self, outcome: Warmed, questions: int = 1) -> None:
+        """Count what became of questions that a new version was to answer in advance."""
+        self.warmups[outcome] += questions
 
     def explored(self) -> None:
         """Count a similar answer that was held back, to be compared with the provider's."""

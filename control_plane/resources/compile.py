@@ -143,6 +143,7 @@ def _rollouts(
             consumers=match.consumers,
             user_agents=match.user_agents,
             headers={header.lower(): value for header, value in match.headers.items()},
+            warm_cache=spec.warm_cache,
         )
         found[spec.model] = (*found.get(spec.model, ()), rollout)
     return found

@@ -34,3 +34,5 @@ WAIT: Final = "x-outrigger-wait"  # whole seconds before the next attempt
 # Where a caller puts its key: OpenAI's header, and Azure's.
 CREDENTIALS: Final = ("authorization", "api-key")
 CONSUMER_KEY_PREFIX: Final = "ork_"
+# What a provider may choose its answer by, beside the key itself; some take their key from one of the last.
+ACCOUNT: Final = ("openai-organization", "openai-project", "x-api-key", "x-goog-api-key")

@@ -132,7 +132,8 @@ class Rollout:
 
     It decides between its two versions only, and for callers that meet every condition: one of the `tiers`,
     of the `consumers` and of the `user_agents` (globs), all `headers` (lower-case names). What is empty is no
-    condition. `sticky_by` says what ties a caller to its version, the first one it has.
+    condition. `sticky_by` says what ties a caller to its version, the first one it has. So many questions
+    (`warm_cache`) are asked of the new version in advance when the share grows.
     """
 
     name: str
@@ -145,6 +146,7 @@ class Rollout:
     consumers: tuple[str, ...] = ()
     user_agents: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    warm_cache: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,18 @@ class Refresher(Protocol):
         ...
 
 
+class Remembering(Protocol):
+    """Takes notice of what is asked."""
+
+    def asked(self, exchange: Exchange, key: bytes) -> None:
+        """Take notice of a question that may be answered from the cache, under `key`."""
+        ...
+
+    async def close(self) -> None:
+        """End what is being done about it."""
+        ...
+
+
 class Cache(PassingStage):
     """Answers from the tiers and fills them.
 
@@ -90,11 +102,16 @@ class Cache(PassingStage):
         self._tally = tally
         self._similar = similar
         self._refresher: Refresher | None = None
+        self._remembering: Remembering | None = None
         self._last_hits: dict[tuple[bytes, str, Form], tuple[StoredAnswer, int, Answer]] = {}
 
     def refresh_by(self, refresher: Refresher) -> None:
         """Let `refresher` fetch what is stale; without one, stale answers are not served in advance."""
         self._refresher = refresher
+
+    def remembered_by(self, remembering: Remembering) -> None:
+        """Let `remembering` know what callers of a Model under a Release ask."""
+        self._remembering = remembering
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
@@ -107,6 +124,8 @@ class Cache(PassingStage):
             exchange.asked_at = self._clock()
             exchange.wants_body = True
             exchange.wants_stream = exchange.parsed.stream
+            if exchange.release and self._remembering is not None:
+                self._remembering.asked(exchange, key)
             if "refresh" not in wishes:
                 hit = await self._find(exchange, key, policy)
                 if hit is not None:
@@ -259,9 +278,11 @@ class Cache(PassingStage):
         return answer
 
     async def close(self) -> None:
-        """End what is being fetched anew."""
+        """End what is being fetched anew, or in advance."""
         if self._refresher is not None:
             await self._refresher.close()
+        if self._remembering is not None:
+            await self._remembering.close()
 
 
 def _pieces(stored: StoredAnswer) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from ext_proc.contract.headers import CONSUMER_KEY_PREFIX, CREDENTIALS
+from ext_proc.contract.headers import ACCOUNT, CONSUMER_KEY_PREFIX, CREDENTIALS
 from ext_proc.contract.keys import key_digest
 from ext_proc.contract.snapshot import Consumer, Snapshot
 from ext_proc.exchange import Answer, Exchange, Forward, Reason
@@ -23,8 +23,6 @@ _BEARER = re.compile(r"\s*bearer\s+(.*?)\s*", re.IGNORECASE | re.DOTALL)
 # Envoy's HTTP/1 codec joins doubled authorization headers by a comma before anybody sees that they were two.
 # A scheme like Digest has commas of its own; what follows those is no credential.
 _JOINED = re.compile(rf",\s*(?:(?:bearer|basic)\s|{CONSUMER_KEY_PREFIX})", re.IGNORECASE)
-# What a provider may choose its answer by, beside the key itself; some take their key from one of the last.
-_ACCOUNT_HEADERS = ("openai-organization", "openai-project", "x-api-key", "x-goog-api-key")
 _IDENTITY_HEADERS = frozenset(CREDENTIALS)
 
 
@@ -64,7 +62,7 @@ class Identify(PassingStage):
             exchange.tenant = f"tenant:{consumer.tenant}"
             exchange.tier = consumer.tier or ""
         else:
-            account = [value for name in _ACCOUNT_HEADERS if (value := head.headers.get(name))]
+            account = [value for name in ACCOUNT if (value := head.headers.get(name))]
             if key or account:
                 exchange.tenant = f"key:{_sha256(chr(0).join((key, *account)))}"
             else:

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from ext_proc.cache_view import Held
 from ext_proc.contract.cache import HIT_AGE_BOUNDS_S
-from ext_proc.tally import SERVED_BY, CacheTally, LeaseTally
+from ext_proc.tally import SERVED_BY, CacheTally, LeaseTally, Warmed
 from ext_proc.tiers import DATABASE, REDIS
 
 EVERY_S: Final = 1.0
@@ -56,6 +56,8 @@ class CacheMetrics:
         self._add(registry, "saved_cost", "What hits spared, by the Models' prices.")
         self._add(registry, "saved_seconds", "How long the spared calls took when they were made.")
         self._add(registry, "refreshes_dropped", "Stale answers that were served with no fresh one fetched.")
+        warmups = [outcome.value for outcome in Warmed]
+        self._add(registry, "warmups", "Questions asked of new versions in advance.", "outcome", warmups)
         leases_were = ("taken", "held", "unavailable", "lost")
         self._add(registry, "leases", "Leads of flights, asked of Redis.", "outcome", leases_were)
         outcomes = ("explored", "vetoed", "would_serve", "would_be_wrong")
@@ -103,6 +105,7 @@ class CacheMetrics:
             ("saved_cost", ""): tally.saved_money,
             ("saved_seconds", ""): tally.saved_seconds,
             ("refreshes_dropped", ""): tally.refreshes_dropped,
+            **{("warmups", outcome.value): number for outcome, number in tally.warmups.items()},
             ("leases", "taken"): self._leases.taken,
             ("leases", "held"): self._leases.held,
             ("leases", "unavailable"): self._leases.unavailable,

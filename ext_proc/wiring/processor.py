@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.cache_view import CacheLook
+from ext_proc.cache_warmup import CacheWarmUp
 from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
 from ext_proc.quick_start import started
@@ -34,7 +35,7 @@ from ext_proc.transport.processor import ExternalProcessor
 from ext_proc.transport.server import ProcessorServer
 from ext_proc.transport.subscriber import Subscriber
 from ext_proc.warmup import WarmUp
-from ext_proc.wiring.caching import Caching, open_stores
+from ext_proc.wiring.caching import Caching, Stores, open_stores
 from ext_proc.wiring.providers import open_providers
 from ext_proc.wiring.stages import Sharing, pipeline
 
@@ -67,26 +68,56 @@ def _purges(holder: SnapshotHolder) -> Sequence[Purge]:
     return holder.current.snapshot.purges if holder.current is not None else ()
 
 
+def _warm_ups(
+    holder: SnapshotHolder,
+    caller: EnvoyCaller,
+    stores: Stores,
+    caching: Caching,
+    *,
+    log: FilteringBoundLogger,
+    owned: AsyncExitStack,
+) -> tuple[WarmUp, CacheWarmUp]:
+    """Return who wakes providers, and who fills new versions' part of the cache.
+
+    `owned` ends the calls of the first, the cache stage those of the other.
+    """
+    warmup = WarmUp(lambda: holder.current, caller, stores.turns, time.monotonic, log)
+    owned.push_async_callback(warmup.close)
+    cache_warmup = CacheWarmUp(
+        lambda: holder.current,
+        caller,
+        caching.tiers,
+        stores.turns,
+        tally=caching.tally,
+        purges=caching.purges,
+        clock=time.monotonic,
+        log=log,
+    )
+    return warmup, cache_warmup
+
+
 async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: AsyncExitStack) -> None:
     holder, ready, stopping = SnapshotHolder(), asyncio.Event(), asyncio.Event()
     stores, providers = (
         await open_stores(settings, log, owned),
         await open_providers(settings, log, owned),
     )
+    caller = EnvoyCaller(settings.run_dir.inner_socket)
+    registry, tally, clock = CollectorRegistry(), CacheTally(), time.monotonic
+    caching = Caching(stores.tiers, tally, partial(_purges, holder))
+    warmup, cache_warmup = _warm_ups(holder, caller, stores, caching, log=log, owned=owned)
 
     def on_snapshot(snapshot: Snapshot) -> None:
         log.info("snapshot in force", version=snapshot.version)
         stores.on_snapshot(snapshot)
         providers.watch.follow(snapshot.backends)
+        cache_warmup.follow(snapshot)
         ready.set()
 
     last_good = SnapshotFile(settings.data_dir / SNAPSHOT_FILE, log).read()
     if last_good is not None:
         holder.replace(last_good)
         on_snapshot(last_good)
-    caller = EnvoyCaller(settings.run_dir.inner_socket)
-    registry, tally, clock = CollectorRegistry(), CacheTally(), time.monotonic
-    caching = Caching(stores.tiers, tally, partial(_purges, holder))
     similar = SimilarOnDemand(
         stores.tiers,
         caller,
@@ -97,8 +128,6 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         purges=caching.purges,
     )
     owned.push_async_callback(similar.close)
-    warmup = WarmUp(lambda: holder.current, caller, stores.turns, clock, log)
-    owned.push_async_callback(warmup.close)
     sharing = Sharing(
         Flights(),
         caller,
@@ -109,6 +138,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         stores.book,
         stores.sessions,
         warmup=warmup,
+        cache_warmup=cache_warmup,
         providers=providers,
     )
     owned.push_async_callback(sharing.flights.close)

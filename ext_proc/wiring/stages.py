@@ -12,6 +12,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.cache_warmup import CacheWarmUp
 from ext_proc.continuation import Caller, FlightContinuation
 from ext_proc.exchange import Answer, Answered, Exchange, Forward
 from ext_proc.flights import Flights
@@ -68,6 +69,7 @@ class Sharing:
     sessions: Sessions | None = None
     providers: Providers = field(default_factory=alone)
     warmup: WarmUp | None = None
+    cache_warmup: CacheWarmUp | None = None
 
 
 def stages(
@@ -102,6 +104,14 @@ def stages(
 
     if sharing.warmup is not None:
         sharing.warmup.go_by(warmed_by, hold.on_end)
+
+    def keep_warm(exchange: Exchange, answered: Answered) -> None:
+        cache.on_response(exchange, answered)
+        hold.on_response(exchange, answered)
+
+    if sharing.cache_warmup is not None:
+        sharing.cache_warmup.go_by(warmed_by, keep_warm, hold.on_end)
+        cache.remembered_by(sharing.cache_warmup)
 
     def refreshed(exchange: Exchange) -> None:
         limit.on_end(exchange)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext_proc.answers import StoredAnswer
 from ext_proc.contract.cache import HIT_AGE_BOUNDS_S
 from ext_proc.contract.snapshot import Prices
-from ext_proc.tally import CacheTally
+from ext_proc.tally import CacheTally, Warmed
 
 ANSWER = StoredAnswer(b"{}", "t", "m", "v", 0.0, 9.0, prompt_tokens=1_000, completion_tokens=500, seconds=1.5)
 
@@ -39,3 +39,12 @@ def test_shadow_numbers() -> None:
     tally.missed()
     assert (tally.semantic_would_serve, tally.semantic_would_be_wrong) == (1, 1)
     assert (tally.semantic_explored, tally.semantic_vetoed, tally.misses) == (1, 1, 1)
+
+
+def test_questions_asked_in_advance_are_counted_by_what_became_of_them() -> None:
+    """Those that are not asked any more all at once."""
+    tally = CacheTally()
+    tally.warmed_up(Warmed.ANSWERED)
+    tally.warmed_up(Warmed.DROPPED, 7)
+    assert (tally.warmups[Warmed.ANSWERED], tally.warmups[Warmed.DROPPED]) == (1, 7)
+    assert tally.warmups.keys() == set(Warmed)

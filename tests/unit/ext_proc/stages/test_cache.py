@@ -606,3 +606,33 @@ async def test_what_others_wrote_is_served_only_if_it_answers_the_question(body:
     _, answer = await mesh.ask()
     assert answer is not None
     assert answer.body == GOOD
+
+
+class Ear:
+    """Hears what is asked under a Release."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Exchange, bytes]] = []
+        self.closed = False
+
+    def asked(self, exchange: Exchange, key: bytes) -> None:
+        """Write it down."""
+        self.heard.append((exchange, key))
+
+    async def close(self) -> None:
+        """Be told that nothing comes any more."""
+        self.closed = True
+
+
+async def test_what_is_asked_under_a_release_is_told() -> None:
+    """Hits and misses alike; not what passes the cache by, and not what no Release has decided."""
+    mesh, ear = Mesh(), Ear()
+    mesh.stage.remembered_by(ear)
+    missed, _ = await mesh.ask(release="r")
+    hit, answer = await mesh.ask(release="r")
+    await mesh.ask()
+    await mesh.ask(release="r", headers={"x-outrigger-cache": "no-store"})
+    assert answer is not None
+    assert ear.heard == [(missed, missed.cache_key), (hit, missed.cache_key)]
+    await mesh.stage.close()
+    assert ear.closed

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from ext_proc.answers import StoredAnswer
 from ext_proc.cache_view import Held
-from ext_proc.tally import CacheTally, LeaseTally
+from ext_proc.tally import CacheTally, LeaseTally, Warmed
 from ext_proc.telemetry.cache_metrics import CacheMetrics
 
 ANSWER = StoredAnswer(b"{}", "t", "m", "v", 0.0, 9.0, prompt_tokens=3, completion_tokens=4, seconds=1.5)
@@ -25,6 +25,7 @@ def test_series_grow_by_what_the_tally_grew() -> None:
         tally.hit("memory", ANSWER, 5.0, None)
         tally.missed()
         tally.refresh_dropped()
+        tally.warmed_up(Warmed.HELD)
         leases.lost += 1
         for _ in range(2):
             metrics.show()
@@ -35,6 +36,7 @@ def test_series_grow_by_what_the_tally_grew() -> None:
         assert read("outrigger_cache_saved_tokens_total", {"kind": "completion"}) == 4 * shown
         assert read("outrigger_cache_saved_seconds_total") == 1.5 * shown
         assert read("outrigger_cache_refreshes_dropped_total") == shown
+        assert read("outrigger_cache_warmups_total", {"outcome": "held"}) == shown
         assert read("outrigger_cache_leases_total", {"outcome": "lost"}) == shown
     assert read("outrigger_cache_entries", {"tier": "memory"}) == 2
     assert read("outrigger_cache_bytes", {"tier": "memory"}) == 900
