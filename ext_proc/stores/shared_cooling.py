@@ -1,7 +1,8 @@
 """Which Backends cool, shared by the processors of one Redis: told when it begins, heard by a subscription.
 
-A call never asks Redis for it. Each Backend that cools has one key, which lives as long as it does, for those
-who come later or have lost their connection. Without Redis each processor finds out by itself.
+A call never asks Redis for it. Those that cool stand in one sorted set, by when they may be asked again, for
+whoever comes later or has lost its connection: to look for keys would be to look at all that the cache holds.
+Without Redis each processor finds out by itself.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
 from ext_proc.stores.neighbour import CLOSE_WITHIN_S
 from ext_proc.stores.trips import Order, Script, Trips
 
-PREFIX: Final = "outrigger:cooling:"
+COOLING: Final = "outrigger:cooling"
 CHANNEL: Final = "outrigger:cooling"
 COOL: Final = Script("cool.lua")
 QUIET_S: Final = 10.0
@@ -59,7 +60,7 @@ class RedisCooling:
         """Say that `backend` is to be left alone for so long. Never waits, never raises."""
         if not self._trips.is_away():
             milliseconds = max(int(wait_s * 1000), 1)
-            self._trips.send(Order(COOL, [PREFIX + backend], [backend, milliseconds, CHANNEL, self._owner]))
+            self._trips.send(Order(COOL, [COOLING], [backend, milliseconds, CHANNEL, self._owner]))
 
     def listen(self, heard: Callable[[str, float], None]) -> None:
         """Have `heard` told what others say, from now on."""
@@ -100,14 +101,14 @@ class RedisCooling:
                     self._hear(message["data"], heard)
 
     async def _look(self, heard: Callable[[str, float], None]) -> None:
-        found = 0
-        async for key in self._client.scan_iter(match=f"{PREFIX}*", count=1000):
-            left_ms = await self._client.pttl(key)
-            if left_ms > 0:
-                heard(key.decode("utf-8", "replace").removeprefix(PREFIX), left_ms / 1000)
-            found += 1
-            if found >= AT_MOST:
-                return
+        # Somebody may have put something else there.
+        with contextlib.suppress(ResponseError):
+            cooling: Any = await self._client.zrevrange(COOLING, 0, AT_MOST - 1, withscores=True)
+            seconds, microseconds = await self._client.time()
+            for name, until_ms in cooling:
+                left_s = until_ms / 1000 - seconds - microseconds / 1e6
+                if left_s > 0:
+                    heard(name.decode("utf-8", "replace"), left_s)
 
     def _hear(self, data: Any, heard: Callable[[str, float], None]) -> None:
         words = data.decode("utf-8", "replace").split(" ", 2) if isinstance(data, bytes) else ()

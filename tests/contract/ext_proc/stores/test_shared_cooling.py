@@ -13,7 +13,7 @@ from redis import Redis as PlainRedis
 
 from ext_proc.answers import Clocks
 from ext_proc.stores.redis import connect
-from ext_proc.stores.shared_cooling import CHANNEL, PREFIX, RedisCooling
+from ext_proc.stores.shared_cooling import CHANNEL, COOLING, RedisCooling
 from tests.harness.redis import RedisServer
 
 Heard = list[tuple[str, float]]
@@ -72,17 +72,32 @@ async def test_what_one_finds_out_all_hear(processor: Make, redis: RedisServer) 
 
 
 async def test_who_comes_later_hears_what_is_left(processor: Make, redis: RedisServer) -> None:
-    """Each key lives as long as its Backend cools."""
+    """And nothing of what may be asked again; all of it is gone when the last one cools no more."""
     one, _ = processor("one")
+    one.tell("short", 0.01)
     one.tell("b", 5.0)
+    one.tell("other", 2.0)
     with PlainRedis.from_url(redis.url) as plain:
-        await until(lambda: plain.pttl(f"{PREFIX}b") > 0)
-        assert 4000 < plain.pttl(f"{PREFIX}b") <= 5000
+        await until(lambda: plain.zscore(COOLING, "other") is not None)
+        assert 4000 < plain.pttl(COOLING) <= 5000
+    await asyncio.sleep(0.02)
     _, heard = processor("late")
-    await until(lambda: bool(heard))
-    backend, wait_s = heard[0]
-    assert backend == "b"
-    assert 3.0 < wait_s <= 5.0
+    await until(lambda: len(heard) == 2)
+    found = dict(heard)
+    assert found.keys() == {"b", "other"}
+    assert 3.0 < found["b"] <= 5.0
+    assert 0.0 < found["other"] <= 2.0
+
+
+async def test_what_anybody_may_have_put_there(processor: Make, redis: RedisServer) -> None:
+    """What is said is heard all the same."""
+    with PlainRedis.from_url(redis.url) as plain:
+        plain.set(COOLING, "mine")
+    _, heard = processor("one")
+    await listens(redis, 1)
+    with PlainRedis.from_url(redis.url) as plain:
+        plain.publish(CHANNEL, b"other 5000 b")
+    await until(lambda: heard == [("b", 5.0)])
 
 
 async def test_a_connection_that_is_lost_is_made_again(processor: Make, redis: RedisServer) -> None:
