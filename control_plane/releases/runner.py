@@ -118,6 +118,7 @@ class Runner:
         self._every_s = every_s
         self._tellings = Tellings()
         self._kept: dict[str, Both] = {}
+        self._failing = False
 
     async def run(self) -> None:
         """Look every second until cancelled. What could not be handed on is handed on with the next."""
@@ -126,15 +127,17 @@ class Runner:
             await self.look()
 
     async def look(self) -> None:
-        """Look once."""
-        versions = self._versions()
-        for release, both in self._tellings.news(self._sidecars.released(), versions).items():
-            self._kept[release] = self._kept.get(release, NEITHER) + both
+        """Look once. Trouble is told when it begins, and never ends the runner."""
         try:
+            versions = self._versions()
+            for release, both in self._tellings.news(self._sidecars.released(), versions).items():
+                self._kept[release] = self._kept.get(release, NEITHER) + both
             obeyed = bool(versions) and self._sidecars.obeyed()
             await self._book.look_at_releases(self._kept, obeyed=obeyed)
         except Exception as error:
             # The database is away, most likely; a Release that nobody watches would be worse than a late one.
-            self._log.warning("the releases were not looked at", error=str(error))
+            if not self._failing:
+                self._log.warning("the releases are not looked at", error=str(error))
+            self._failing = True
             return
-        self._kept = {}
+        self._kept, self._failing = {}, False

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
+from structlog.testing import capture_logs
 
 from control_plane.push.views import ReleaseCounts, Released
 from control_plane.releases.counts import Both, Counts
@@ -28,9 +29,12 @@ class Scene:
     reports: list[Released] = field(default_factory=list)
     seen: list[Mapping[str, Both]] = field(default_factory=list)
     failure: Exception | None = None
+    fault: Exception | None = None
 
     def released(self) -> list[Released]:
-        """Return the reports."""
+        """Return the reports, or fail."""
+        if self.fault is not None:
+            raise self.fault
         return self.reports
 
     def obeyed(self) -> bool:
@@ -89,3 +93,20 @@ async def test_what_could_not_be_handed_on_is_kept() -> None:
         scene.reports, scene.failure = [told("e", new=calls)], failure
         await runner.look()
     assert scene.seen == [{}, {"r": Both(new=Counts(6))}]
+
+
+async def test_trouble_is_told_when_it_begins_and_ends_nothing() -> None:
+    """Whoever is in trouble: the book, or the fleet."""
+    scene = Scene()
+    runner = Runner(scene, scene, lambda: VERSIONS, structlog.get_logger())
+    with capture_logs() as logs:
+        for failure, fault in (
+            (OSError("gone"), None),
+            (None, KeyError("x")),
+            (None, None),
+            (OSError(), None),
+        ):
+            scene.failure, scene.fault = failure, fault
+            await runner.look()
+    assert [line["event"] for line in logs] == ["the releases are not looked at"] * 2
+    assert scene.seen == [{}]
