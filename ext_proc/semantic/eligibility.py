@@ -12,7 +12,8 @@ from ext_proc.question import question_key
 
 # Of a longer text, a vector says too little about what its details are.
 MAX_CHARS: Final = 1_000
-_INSTRUCTIONS: Final = frozenset(("system", "developer"))
+# A tuple: a role may be anything, also what no set can be asked for.
+_INSTRUCTIONS: Final = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,9 +176,16 @@ local function string_end(text, at)
   end
 end
 
+-- Return whether the JSON string `text[at:stop]` says `key`; any letter of it may be written as an escape.
+local function says(text, at, stop, key)
+  if stop - at - 1 > 6 * #key then return false end
+  local said = text:sub(at + 1, stop - 1)
+  return said == key or said:gsub("\\u00(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end) == key
+end
+
 -- Return `text`, a JSON object, with `value` (JSON too) in the place of each text that is its member `key`.
 local function with_member(text, key, value)
-  local name, pieces, kept, depth, at = '"' .. key .. '"', {}, 1, 0, 1
+  local pieces, kept, depth, at = {}, 1, 0, 1
   while true do
     at = text:find('["{}%[%]]', at)
     if not at then break end
@@ -189,7 +196,7 @@ local function with_member(text, key, value)
     else
       local stop = string_end(text, at)
       if not stop then return text end
-      local begins = depth == 1 and text:sub(at, stop) == name and text:match("^%s*:%s*()", stop + 1)
+      local begins = depth == 1 and says(text, at, stop, key) and text:match("^%s*:%s*()", stop + 1)
       at = stop + 1
       if begins and text:byte(begins) == QUOTE then
         local ends = string_end(text, begins)

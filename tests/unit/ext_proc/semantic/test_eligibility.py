@@ -56,6 +56,7 @@ def test_single_turns_of_text_ask_a_question(asked: Exchange, text: str) -> None
 @pytest.mark.parametrize(
     "asked",
     [
+        pytest.param(chat({"role": ["system"], "content": "x"}, USER), id="a role that is none"),
         pytest.param(chat(USER, n=2), id="two answers"),
         pytest.param(chat(USER, n=True), id="true is no number"),
         pytest.param(chat(USER, {"role": "assistant", "content": "hi"}, USER), id="second turn"),

@@ -77,6 +77,14 @@ def test_only_the_bodys_own_model_is_replaced(
     assert len(changed) == len(text) - len(json.dumps(model, ensure_ascii=ascii_only)) + len('"other"')
 
 
+@pytest.mark.parametrize("key", ["\\u006dodel", "m\\u006Fdel", "\\u006d\\u006f\\u0064\\u0065\\u006c"])
+def test_an_escaped_key_is_the_same_key(script: Any, key: str) -> None:
+    """However it is spelt, a stand-in gets its own model."""
+    others = '"\\\\u006dodel": "m", "\\u006dodels": "m", "x": {"\\u006dodel": "m"}'
+    changed = script.with_member(f'{{{others}, "{key}": "m"}}', "model", '"other"')
+    assert changed == f'{{{others}, "{key}": "other"}}'
+
+
 def test_of_doubled_models_none_is_left(script: Any) -> None:
     """Servers differ in which of them counts."""
     assert (
