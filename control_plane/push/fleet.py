@@ -76,6 +76,7 @@ class Fleet:
         self._next: Policy | None = None
         self._refused: dict[str, Refusal] = {}  # contents that halted a revision
         self._listeners: list[Listener] = []
+        self._unheard = False  # told once
         self._alarm: Alarm | None = None
         self._published_s = 0.0
         self._started_s = 0.0
@@ -257,7 +258,13 @@ class Fleet:
         """Take in what `sidecar` reports beside its answers."""
         before, sidecar.told = sidecar.told, told
         for listener in self._listeners:
-            listener(before, told)
+            try:
+                listener(before, told)
+            except Exception as error:
+                # Whoever only looks on keeps no sidecar from its policy.
+                if not self._unheard:
+                    self._log.error("reports are not heard", error=type(error).__name__, exc_info=True)
+                self._unheard = True
 
     def listen(self, listener: Listener) -> None:
         """Have `listener` told of every report: what the sidecar had told before, and what it tells now."""

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from control_plane.push.policy import Policy
-from control_plane.push.sidecars import WAITING_QUESTIONS
+from control_plane.push.sidecars import WAITING_QUESTIONS, Told
 from ext_proc.contract import push_pb2
 from ext_proc.contract.snapshot import Snapshot, decode
 from tests.unit.control_plane.push.scenes import NOON, Actor, Scene, policy
@@ -325,6 +326,23 @@ def test_a_halted_revision_that_is_published_again_stays_halted(scene: Scene) ->
     assert only.receive() is None
     assert only.view.in_force
     assert {revision for revision, _ in scene.halted} == {2}
+
+
+def test_who_looks_on_and_fails_keeps_nobody_from_anything(scene: Scene) -> None:
+    """Others hear the report all the same; the fault is told once."""
+    heard: list[tuple[str, str]] = []
+
+    def broken(before: Told, told: Told) -> None:
+        raise ZeroDivisionError
+
+    scene.fleet.listen(broken)
+    scene.fleet.listen(lambda before, told: heard.append((before.epoch, told.epoch)))
+    sidecar = scene.actor("a").sidecar
+    with capture_logs() as logs:
+        for epoch in ("e", "f"):
+            scene.fleet.told(sidecar, Told(epoch=epoch))
+    assert heard == [("", "e"), ("e", "f")]
+    assert [line["event"] for line in logs] == ["reports are not heard"]
 
 
 def test_what_cannot_be_compiled_stays_out(scene: Scene) -> None:
