@@ -321,8 +321,12 @@ def test_what_fails_is_said(visit: Visit) -> None:
     page.click('#nav a[data-page="sidecars"]')
     expect(page.locator(".empty")).to_contain_text("the database sleeps")
     page.unroute("**/api/v1/sidecars")
+    page.route("**/api/v1/live", refuse)
     page.click('#nav a[data-page="sidecars"]')
     expect(page.get_by_role("table", name="Sidecars")).to_be_visible()
+    expect(page.locator("#line")).to_have_text("connection lost, trying again")
+    page.unroute("**/api/v1/live")
+    expect(page.locator("#line")).to_have_text("live")
 
 
 def test_whoever_logs_out_is_out(visit: Visit) -> None:

@@ -32,6 +32,7 @@ const PATIENCE_MS = 4000;
 
 function tell(state) {
   clearTimeout(doubt);
+  doubt = 0;
   if (state === online) return;
   online = state;
   for (const watcher of watchers) watcher(online);
@@ -41,8 +42,7 @@ function open() {
   source = new EventSource("/api/v1/live");
   source.addEventListener("open", () => tell(true));
   source.addEventListener("error", () => {
-    clearTimeout(doubt);
-    doubt = setTimeout(() => tell(false), PATIENCE_MS);
+    doubt ||= setTimeout(() => tell(false), PATIENCE_MS);
     // A refusal (the session has ended) closes it for good; a lost connection is tried again by the browser.
     if (source?.readyState === EventSource.CLOSED) setTimeout(() => { if (source) { source.close(); open(); } }, 3000);
   });

@@ -109,7 +109,7 @@ const room = (element) => Math.max(element.clientWidth, 280);
 function drawCharts(traffic, times, now, t) {
   const { series } = now;
   const length = series.requests.length * series.stepSeconds * 1000;
-  const labels = [0, 1 / 3, 2 / 3, 1].map((at) => [at, clock(new Date(new Date(now.at) - length * (1 - at))).slice(0, 5)]);
+  const labels = [0, 1 / 3, 2 / 3, 1].map((at) => [at, clock(new Date(new Date(now.at) - length * (1 - at))).slice(0, length < 300_000 ? 8 : 5)]);
   put(traffic, lineChart({
     label: t("overview.traffic"), labels, width: room(traffic), format: (value) => number(value, { short: true }),
     lines: [
