@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.answer_forms import is_answer
 from ext_proc.continuation import Caller, CallFailed, read_answer
 from ext_proc.contract.headers import ACCOUNT, CREDENTIALS
-from ext_proc.contract.snapshot import Model, Purge, Rollout, Snapshot
+from ext_proc.contract.snapshot import Purge, Rollout, Snapshot
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, RequestHead
 from ext_proc.hot_questions import MAX_BODY_BYTES, HotQuestions, Question
 from ext_proc.openai.paths import classify
@@ -60,6 +60,7 @@ class Move:
 class _Watched:
     """A Release on its way: its share, what is asked of the old version, the round that a step has begun."""
 
+    move: Move
     share: float
     hot: HotQuestions
     wanted: int = 0
@@ -106,7 +107,8 @@ class CacheWarmUp:
         self._clock = clock
         self._log = log
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._watched: dict[Move, _Watched] = {}
+        # By the names of Model and Release.
+        self._watched: dict[tuple[str, str], _Watched] = {}
         self._decide: Callable[[Exchange], Awaitable[Answer | Forward | None]] | None = None
         self._keep: Callable[[Exchange, Answered], None] = lambda exchange, answered: None
         self._ended: Callable[[Exchange], None] = lambda exchange: None
@@ -123,15 +125,15 @@ class CacheWarmUp:
     def follow(self, snapshot: Snapshot) -> None:
         """Watch the Releases of `snapshot` that are on their way; warm up for those whose share has grown."""
         under_way = {
-            Move(rollout.name, model.name, rollout.from_version, rollout.to_version): rollout
+            (model.name, rollout.name): rollout
             for model in snapshot.models.values()
             for rollout in model.releases
             if rollout.warm_cache and rollout.share > 0
         }
-        for move in self._watched.keys() - under_way.keys():
-            self._watched.pop(move).stop()
-        for move, rollout in under_way.items():
-            self._follow(move, rollout)
+        for place in self._watched.keys() - under_way.keys():
+            self._watched.pop(place).stop()
+        for (model_name, _), rollout in under_way.items():
+            self._follow(model_name, rollout)
         watching = [watched for watched in self._watched.values() if watched.share < 1]
         for watched in self._watched.values():
             # With everybody on the new version there is nothing more to be heard of the old one.
@@ -140,12 +142,8 @@ class CacheWarmUp:
 
     def asked(self, exchange: Exchange, key: bytes) -> None:
         """Take notice of a question that may be answered from the cache, under `key`."""
-        model = exchange.model
-        if model is None:
-            return
-        move = _move_of(model, exchange)
-        watched = self._watched.get(move) if move is not None else None
-        if watched is None or watched.hot.again(key):
+        watched = self._watched.get((exchange.model_name, exchange.release))
+        if watched is None or watched.move.from_version != exchange.assigned or watched.hot.again(key):
             return
         question = question_of(exchange)
         if question is not None:
@@ -158,10 +156,13 @@ class CacheWarmUp:
             task.cancel()
         await asyncio.gather(*rounds, return_exceptions=True)
 
-    def _follow(self, move: Move, rollout: Rollout) -> None:
-        watched = self._watched.get(move)
-        if watched is None:
-            watched = self._watched[move] = _Watched(rollout.share, HotQuestions(0, 0))
+    def _follow(self, model: str, rollout: Rollout) -> None:
+        move = Move(rollout.name, model, rollout.from_version, rollout.to_version)
+        watched = self._watched.get((model, rollout.name))
+        if watched is None or watched.move != move:
+            if watched is not None:
+                watched.stop()
+            watched = self._watched[model, rollout.name] = _Watched(move, rollout.share, HotQuestions(0, 0))
         before, watched.share, watched.wanted = watched.share, rollout.share, rollout.warm_cache
         if rollout.share != before:
             watched.stop()
@@ -284,13 +285,3 @@ def question_of(exchange: Exchange) -> Question | None:
 
 def _is_plain(query: str) -> bool:
     return all(part.startswith("api-version=") for part in query.split("&") if part)
-
-
-def _move_of(model: Model, exchange: Exchange) -> Move | None:
-    """Return between which versions a Release has chosen, if it has left the caller on the old one."""
-    for rollout in model.releases:
-        if rollout.name == exchange.release:
-            if not rollout.warm_cache or exchange.assigned != rollout.from_version:
-                return None
-            return Move(rollout.name, model.name, rollout.from_version, rollout.to_version)
-    return None

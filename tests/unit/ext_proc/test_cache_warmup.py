@@ -288,6 +288,20 @@ async def test_a_release_that_goes_back_or_ends_stops_it() -> None:
     assert len(mesh.calls) == 1
 
 
+async def test_a_release_of_other_versions_begins_anew() -> None:
+    """Though its name is the same."""
+    mesh = Mesh()
+    mesh.holding = True
+    mesh.ask("hot")
+    mesh.to_share(0.5)
+    await settled()
+    mesh.to_share(0.75, from_version="new", to_version="old")
+    await settled()
+    assert (mesh.at_once, len(mesh.calls)) == (0, 1)
+    (watched,) = mesh.warmup._watched.values()
+    assert (watched.move.from_version, len(watched.hot)) == ("new", 0)
+
+
 async def test_at_the_last_step_the_questions_are_let_go() -> None:
     """Everybody is on the new version; those that were remembered are still asked."""
     mesh = Mesh()
