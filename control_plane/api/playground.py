@@ -181,7 +181,7 @@ def add_playground_routes(app: FastAPI, book: DocumentBook, bodies: Bodies, prox
             "(`text`, as it came), `end` (`bytes`) or `failed` (`reason`). `tier` sends the headers that the "
             "Tier's `match` asks for. Nothing of it is kept or logged; the audit has who asked which Model.",
             Body(schema_ref("PlayOrder"), {JSON: EXAMPLE}),
-            (*READING_A_BODY, *CHANGING),
+            (*READING_A_BODY, 404, *CHANGING),
         ),
         routes.play,
     )

@@ -25,7 +25,10 @@ _SECRET_LENGTH: Final = 43
 _SALT_BYTES: Final = 16
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _FORM: Final = re.compile(rf"{PREFIX}([0-9a-f]{{{2 * _ID_BYTES}}})_([0-9A-Za-z]{{{_SECRET_LENGTH}}})")
-_SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 2**14, 8, 1
+WORK: Final = 2**14
+"""How much work one digest is: scrypt's N. Less is for tests, whose tokens guard nothing."""
+
+_SCRYPT_R, _SCRYPT_P = 8, 1
 _SCRYPT_MEMORY: Final = 64 * 1024 * 1024
 
 Entropy = Callable[[int], bytes]
@@ -56,6 +59,7 @@ def new_token(
     now: datetime,
     expires_at: datetime | None,
     entropy: Entropy,
+    work: int = WORK,
 ) -> NewToken:
     """Make a token. `name` "" becomes the role with the token's id. Blocks for one scrypt."""
     token_id = entropy(_ID_BYTES).hex()
@@ -66,7 +70,7 @@ def new_token(
         name=name or f"{role.value}-{token_id}",
         role=role.value,
         scopes=scopes,
-        digest=digest(secret, salt),
+        digest=digest(secret, salt, work),
         salt=salt,
         created_at=now,
         expires_at=expires_at,
@@ -81,16 +85,16 @@ def take_apart(token: str) -> TokenParts | None:
     return TokenParts(found[1], found[2]) if found else None
 
 
-def digest(secret: str, salt: bytes) -> bytes:
-    """Return what is kept of a token's secret. Takes about 50 ms and 16 MiB."""
+def digest(secret: str, salt: bytes, work: int = WORK) -> bytes:
+    """Return what is kept of a token's secret. Takes about 50 ms and 16 MiB with the usual `work`."""
     return hashlib.scrypt(
-        secret.encode(), salt=salt, n=_SCRYPT_N, r=_SCRYPT_R, p=_SCRYPT_P, maxmem=_SCRYPT_MEMORY, dklen=32
+        secret.encode(), salt=salt, n=work, r=_SCRYPT_R, p=_SCRYPT_P, maxmem=_SCRYPT_MEMORY, dklen=32
     )
 
 
-def matches(parts: TokenParts, row: TokenRow | None) -> bool:
+def matches(parts: TokenParts, row: TokenRow | None, work: int = WORK) -> bool:
     """Say whether `parts` are the token of `row`; without a row it takes as long and is False."""
-    found = digest(parts.secret, row.salt if row else b"\0" * _SALT_BYTES)
+    found = digest(parts.secret, row.salt if row else b"\0" * _SALT_BYTES, work)
     return hmac.compare_digest(found, row.digest if row else bytes(len(found))) and row is not None
 
 

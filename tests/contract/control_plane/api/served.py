@@ -26,17 +26,19 @@ from control_plane.auth.gate import Gate
 from control_plane.auth.roles import Role
 from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
-from control_plane.auth.tokens import new_token
+from control_plane.auth.tokens import TokenParts, matches, new_token
 from control_plane.push.fleet import Fleet
 from control_plane.push.questions import Questions
 from control_plane.registry.registry import Registry
-from control_plane.registry.values import ITSELF
+from control_plane.registry.values import ITSELF, TokenRow
 from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import key_source
 from control_plane.store.opening import store_for
 from tests.harness.plain import PLAIN
 
 ADMIN = "the operator's token"
+WORK = 2
+"""For a token's digest: those made here guard nothing. Those that the API makes are as everywhere."""
 
 
 class QuietServer(uvicorn.Server):
@@ -67,10 +69,23 @@ class Served:
     async def token(self, role: Role, *scopes: str) -> str:
         """Return a new token."""
         made = new_token(
-            "", role, scopes, now=datetime.now(UTC), expires_at=None, entropy=secrets.token_bytes
+            "", role, scopes, now=datetime.now(UTC), expires_at=None, entropy=secrets.token_bytes, work=WORK
         )
         await self.registry.add_token(made.row, ITSELF)
         return made.token
+
+
+async def read(client: httpx.AsyncClient, method: str, path: str, **options: Any) -> tuple[int, str]:
+    """Return the status and the text of an answer; of one without end its first event."""
+    async with client.stream(method, path, **options) as answer:
+        if answer.headers.get("content-type", "").startswith("text/event-stream"):
+            return answer.status_code, await anext(answer.aiter_text())
+        await answer.aread()
+        return answer.status_code, answer.text
+
+
+def _matches(parts: TokenParts, row: TokenRow | None) -> bool:
+    return matches(parts, row, WORK) or matches(parts, row)
 
 
 @asynccontextmanager
@@ -103,6 +118,7 @@ async def serve(
         throttle=Throttle(time.monotonic, burst=burst),
         clock=time.monotonic,
         now=now,
+        check=_matches,
     )
     sessions = Sessions(time.monotonic, secrets.token_bytes)
     questions = Questions(fleet, lambda: secrets.randbits(64))

@@ -7,29 +7,12 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Err
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    ignored_auth,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from tests.contract.control_plane.api.papers import backend, consumer, model
 from tests.contract.control_plane.api.served import ADMIN, serve
 
 EXAMPLES = 2
-CHECKS = (
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-    ignored_auth,
-)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +38,20 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_no_call_breaks_it(url: str) -> None:
     """Right and wrong bodies, parameters and headers for every operation."""
+    # Three seconds of imports, which every process that only collects this file would pay.
+    import schemathesis  # noqa: PLC0415
+    from schemathesis import GenerationMode  # noqa: PLC0415
+    from schemathesis.checks import not_a_server_error  # noqa: PLC0415
+    from schemathesis.core.result import Err  # noqa: PLC0415
+    from schemathesis.specs.openapi import checks  # noqa: PLC0415
+
+    checked = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+        checks.ignored_auth,
+    ]
     headers = {"Authorization": f"Bearer {ADMIN}"}
     described = schemathesis.openapi.from_url(f"{url}/openapi.json", headers=headers)
     count = 0
@@ -78,7 +75,7 @@ def test_no_call_breaks_it(url: str) -> None:
             | operation.as_strategy(GenerationMode.NEGATIVE)
         )
         def calls(case: Any) -> None:
-            case.call_and_validate(headers=headers, checks=list(CHECKS), timeout=30)
+            case.call_and_validate(headers=headers, checks=checked, timeout=30)
 
         calls()
     assert count > 40

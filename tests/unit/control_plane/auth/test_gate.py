@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.unit.control_plane.auth.books import Book
 from tests.unit.control_plane.auth.clocks import Clock, counting_entropy
 
 HERE = "10.0.0.1"
+WORK = 2
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def gate_of(
     *,
     given: str | None = None,
     burst: int = 100,
-    check: Callable[[TokenParts, TokenRow | None], bool] = matches,
+    check: Callable[[TokenParts, TokenRow | None], bool] = partial(matches, work=WORK),  # noqa: B008
 ) -> Gate:
     """Return a gate over `book`."""
     throttle = Throttle(clock.seconds, burst=burst)
@@ -51,7 +53,9 @@ async def keep(
 ) -> NewToken:
     """Make a token and keep its row."""
     expires_at = clock.now() + timedelta(seconds=expires_s) if expires_s else None
-    made = new_token("ci", role, (), now=clock.now(), expires_at=expires_at, entropy=counting_entropy())
+    made = new_token(
+        "ci", role, (), now=clock.now(), expires_at=expires_at, entropy=counting_entropy(), work=WORK
+    )
     book.rows[made.row.id] = made.row
     return made
 
@@ -62,7 +66,7 @@ async def test_a_right_token_is_hashed_once(book: Book, clock: Clock) -> None:
 
     def check(parts: TokenParts, row: TokenRow | None) -> bool:
         hashed.append(parts.id)
-        return matches(parts, row)
+        return matches(parts, row, WORK)
 
     made, gate = await keep(book, clock), gate_of(book, clock, check=check)
     for _ in range(3):
@@ -163,7 +167,7 @@ async def test_right_tokens_cost_their_source_nothing(book: Book, clock: Clock) 
     gate = gate_of(book, clock, burst=1)
     entropy = counting_entropy()
     for _ in range(3):
-        made = new_token("x", Role.VIEWER, (), now=clock.now(), expires_at=None, entropy=entropy)
+        made = new_token("x", Role.VIEWER, (), now=clock.now(), expires_at=None, entropy=entropy, work=WORK)
         book.rows[made.row.id] = made.row
         assert await gate.admit(made.token.encode(), HERE)
 
