@@ -6,26 +6,34 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+UNNEEDED: Final = ("rich", "httpx._main")
+"""What structlog and httpx load whenever they can, for terminals that no process of ours writes to."""
 
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
     """Import what a process is made of within this block.
 
-    Garbage collections stay off after it, as modules are no garbage, until the process calls `started`. Rich
-    counts as not installed within it: structlog and httpx load it whenever they can, for terminals that no
-    process of ours writes to.
+    Garbage collections stay off after it, as modules are no garbage, until the process calls `started`.
     """
     gc.disable()
-    hidden = "rich" not in sys.modules
-    if hidden:
-        # What the import system takes for a module that cannot be found.
-        sys.modules["rich"] = None  # type: ignore[assignment]
+    with without(*UNNEEDED):
+        yield
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Have modules count as not installed within this block, but for those that are loaded already."""
+    hidden = [name for name in names if name not in sys.modules]
+    # What the import system takes for a module that cannot be found.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        if hidden:
-            del sys.modules["rich"]
+        for name in hidden:
+            del sys.modules[name]
 
 
 def started(thresholds: tuple[int, int, int] | None = None) -> None:

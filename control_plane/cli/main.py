@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from control_plane.cli.commands import COMMANDS, Entry
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.signals import leave_on_signals
+from ext_proc.quick_start import without
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -124,7 +125,9 @@ def told(error: Exception) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     try:
-        build()(args=list(arguments) if arguments is not None else None, prog_name="outrigger")
+        # httpx has a command too, for which it would load pygments and half of rich at each of ours.
+        with without("httpx._main"):
+            build()(args=list(arguments) if arguments is not None else None, prog_name="outrigger")
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -17,6 +17,8 @@ from tests.harness.processes import Child, alive, children, free_ports, until
 OUTRIGGER = Path(sys.executable).with_name("outrigger")
 READY_SECONDS = 30.0
 STOP_SECONDS = 12.0
+# A start is seconds of work for two cores, each question takes from them.
+READY_EVERY_S = 0.1
 
 
 class MeshFailed(Exception):
@@ -100,7 +102,7 @@ class Mesh:
         """
         self.launch()
         try:
-            until(self._ready_or_ended, READY_SECONDS, "the mesh is ready")
+            until(self._ready_or_ended, READY_SECONDS, "the mesh is ready", READY_EVERY_S)
         except TimeoutError as error:
             self.stop()
             raise MeshFailed(f"{error}\n{self.log()}") from error

@@ -102,7 +102,7 @@ async def eventually(probe: Callable[[], Awaitable[bool]], seconds: float, what:
         await asyncio.sleep(0.02)
 
 
-def until(probe: Callable[[], T], seconds: float, what: str) -> T:
+def until(probe: Callable[[], T], seconds: float, what: str, every_s: float = 0.02) -> T:
     """Call `probe` until it returns something true and return that.
 
     Raises:
@@ -115,4 +115,4 @@ def until(probe: Callable[[], T], seconds: float, what: str) -> T:
             return found
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {seconds} s: {what}")
-        time.sleep(0.02)
+        time.sleep(every_s)

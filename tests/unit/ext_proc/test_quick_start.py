@@ -18,7 +18,10 @@ def _printed(script: str) -> str:
 def test_rich_is_not_loaded_within_and_can_be_after() -> None:
     """Structlog and httpx do without it, and collections wait for the process to serve."""
     within = "with quick_imports():\n    import structlog, httpx\n"
-    assert _printed(f"{within}print('rich' in sys.modules, gc.isenabled())") == "False False"
+    assert (
+        _printed(f"{within}print('rich' in sys.modules, 'click' in sys.modules, gc.isenabled())")
+        == "False False False"
+    )
     assert _printed(f"{within}import rich\nprint(rich.__name__)") == "rich"
 
 
