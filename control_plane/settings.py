@@ -28,6 +28,7 @@ class ControlPlaneSettings:
     `admin_token` None lets the first start make one. The documents of `files` are applied at the start;
     with `demo` only when nothing is stored yet, but for the Backend, whose port may have changed.
     `playground_proxy` is the proxy (`http://HOST:PORT`) that the playground asks, None for no playground.
+    `prometheus` is the URL of the Prometheus that gates of Releases ask, None for none.
     `show_notices` names in the log what the files set that has no effect yet.
     """
 
@@ -45,3 +46,4 @@ class ControlPlaneSettings:
     log_level: str = "info"
     playground_proxy: str | None = None
     show_notices: bool = True
+    prometheus: str | None = None

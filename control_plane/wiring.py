@@ -36,13 +36,16 @@ from control_plane.bulletins.courier import Courier
 from control_plane.bulletins.post import Post
 from control_plane.halting import Halting
 from control_plane.playground import HttpProxy
+from control_plane.prometheus import Prometheus
 from control_plane.push.admission import Admission
 from control_plane.push.fleet import Fleet
 from control_plane.push.policy import Policy
 from control_plane.push.questions import Questions
 from control_plane.push.server import PushServer
 from control_plane.registry.registry import Registry
+from control_plane.registry.releases import wanted_queries
 from control_plane.registry.values import Head
+from control_plane.releases.asking import Asking
 from control_plane.releases.runner import Runner
 from control_plane.resources.compile import compile_snapshot
 from control_plane.secrets.fernet import FernetSealer
@@ -111,6 +114,12 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
         "outrigger_release_bulletins", "Attempts to tell a webhook.", ("result",), registry=None
     )
     courier = _courier(registry, bulletins, log)
+    prometheus = Prometheus(settings.prometheus) if settings.prometheus else None
+    asking = Asking(
+        prometheus.value if prometheus else None,
+        lambda: wanted_queries(registry.head),
+        registry.take_answers,
+    )
     runner = Runner(registry, fleet, lambda: _compared(registry.head), log)
     await registry.open()
     try:
@@ -134,7 +143,7 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
             gate,
             log=log,
             series=(acknowledged, halts, releases, bulletins),
-            background=(runner.run, courier.run),
+            background=(runner.run, courier.run, asking.run),
         )
     finally:
         await halting.close()
@@ -179,6 +188,7 @@ async def _listen_and_serve(
         servers.append((_http_server(metrics_application(app.state.metrics)), settings.metrics_port))
 
     def stop() -> None:
+        app.state.end_streams()
         for server, _ in servers:
             server.should_exit = True
 

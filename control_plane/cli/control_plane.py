@@ -82,6 +82,14 @@ def control_plane(
             help="The proxy that the dashboard's playground asks (http://HOST:PORT); none without it.",
         ),
     ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="OUTRIGGER_PROMETHEUS",
+            help="The Prometheus that gates of Releases ask (http://HOST:9090).",
+        ),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.INFO,
     demo: Annotated[bool, typer.Option("--demo", hidden=True)] = False,
     notices: Annotated[bool, typer.Option(hidden=True)] = True,
@@ -103,6 +111,7 @@ def control_plane(
         from control_plane.push.server import PushAddressError  # noqa: PLC0415
         from control_plane.registry.errors import RegistryError  # noqa: PLC0415
         from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
+        from control_plane.resources.urls import check_url  # noqa: PLC0415
         from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
         from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
@@ -110,6 +119,10 @@ def control_plane(
         proxy = origin_of(playground_proxy) if playground_proxy else None
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--playground-proxy") from None
+    try:
+        metrics_from = check_url(prometheus) if prometheus else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--prometheus") from None
     settings = ControlPlaneSettings(
         api_host=bind,
         api_port=api_port,
@@ -125,6 +138,7 @@ def control_plane(
         log_level=log_level,
         playground_proxy=proxy,
         show_notices=notices,
+        prometheus=metrics_from,
     )
     try:
         run_control_plane(settings)

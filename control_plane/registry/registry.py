@@ -48,6 +48,7 @@ from control_plane.registry.values import (
 from control_plane.registry.vault import Vault
 from control_plane.releases.counts import Both
 from control_plane.releases.machine import Action, Standing
+from control_plane.releases.queries import Answer
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import RawDocument
 
@@ -301,6 +302,10 @@ class Registry:
     async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
         """Take in what the versions of each Release did, and let it move; see `Releases.look`."""
         await self._releases.look(intervals, obeyed=obeyed)
+
+    def take_answers(self, answers: Mapping[str, Sequence[Answer]]) -> None:
+        """Judge by these answers to the queries of each Release from now on."""
+        self._releases.answers = answers
 
     async def put_secret(self, name: str, values: Mapping[str, str], actor: Actor) -> bool:
         """Store a secret's values, sealed, in place of those it had; see `Vault.put`."""

@@ -7,7 +7,7 @@ them has to be the one that decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ from control_plane.registry.ports import Reading
 from control_plane.registry.state import renumbered
 from control_plane.registry.values import ITSELF, Actor, Head
 from control_plane.releases.analysis import Analysis, Outcome, Verdict, folded, judged
+from control_plane.releases.asking import Wanted
 from control_plane.releases.counts import NEITHER, Both
 from control_plane.releases.events import Basis
 from control_plane.releases.gates import Gate, gates_of
@@ -33,6 +34,7 @@ from control_plane.releases.machine import (
     settled,
     waiting_for,
 )
+from control_plane.releases.queries import Answer, with_queries
 from control_plane.releases.wire import analysis_bytes, analysis_of
 from control_plane.resources.kinds.release import ReleaseSpec
 
@@ -57,10 +59,11 @@ class _Looked:
 
 
 class Releases:
-    """The Releases of this installation."""
+    """The Releases of this installation. `answers`: what the queries of each came to, as heard here."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self.answers: Mapping[str, Sequence[Answer]] = {}
 
     async def begin_missing(self) -> None:
         """Let Releases begin that were applied to a build which knew no standings."""
@@ -97,7 +100,7 @@ class Releases:
             analysis = analysis_of(await change.tx.evidence(name))
             if moved.step != standing.step:
                 await change.tx.put_evidence(name, analysis_bytes(analysis.at_next_step()))
-            verdict = _verdict(standing, spec, analysis, _gates(change.state.head, spec))
+            verdict = self._verdict(change.state.head, name, analysis)
             await _move(change, {name: (moved, Basis(verdict, analysis.step))}, actor, str(action))
         return moved
 
@@ -114,7 +117,7 @@ class Releases:
                 analysis = analysis_of(await reading.evidence(name))
         except StoreUnavailableError:
             return Judged(standing, standing.reason, Verdict(Outcome.WAIT, standing.reason), NEITHER)
-        verdict = _verdict(standing, spec, analysis, _gates(head, spec))
+        verdict = self._verdict(head, name, analysis)
         now_s = self._ledger.now().timestamp()
         return Judged(standing, waiting_for(standing, plan_of(spec), verdict, now_s), verdict, analysis.step)
 
@@ -135,7 +138,7 @@ class Releases:
                 if not _is_watched(standing):
                     continue
                 interval = news.get(name, NEITHER)
-                looked = await _look(
+                looked = await self._look(
                     change.state.head, name, change.tx, change.at.timestamp(), interval, obeyed=obeyed
                 )
                 if interval or looked.standing.step != standing.step:
@@ -151,10 +154,30 @@ class Releases:
             return False
         async with self._ledger.look() as reading:
             for name in names:
-                looked = await _look(head, name, reading, now_s, NEITHER, obeyed=obeyed)
+                looked = await self._look(head, name, reading, now_s, NEITHER, obeyed=obeyed)
                 if looked.standing is not head.releases[name]:
                     return True
         return False
+
+    async def _look(
+        self, head: Head, name: str, reading: Reading, now_s: float, interval: Both, *, obeyed: bool
+    ) -> _Looked:
+        standing, spec = head.releases[name], _spec(head, name)
+        analysis = analysis_of(await reading.evidence(name))
+        if interval:
+            analysis = folded(analysis, interval, _gates(head, spec), standing.share / 100)
+        verdict = self._verdict(head, name, analysis)
+        basis = Basis(verdict, analysis.step)
+        moved = advanced(standing, plan_of(spec), verdict, now_s)
+        moved = settled(moved, obeyed=obeyed and moved is standing, at_s=now_s)
+        if moved.step != standing.step:
+            analysis = analysis.at_next_step()
+        return _Looked(moved, analysis, basis)
+
+    def _verdict(self, head: Head, name: str, analysis: Analysis) -> Verdict:
+        standing, spec = head.releases[name], _spec(head, name)
+        verdict = judged(analysis, _gates(head, spec), standing.share / 100, spec.gates.min_requests)
+        return with_queries(verdict, spec.gates.prometheus, self.answers.get(name, ()))
 
 
 async def begin_releases(change: Change, names: Iterable[str]) -> None:
@@ -176,27 +199,21 @@ async def begin_releases(change: Change, names: Iterable[str]) -> None:
         await tell(change, name, head.releases.get(name), Basis())
 
 
+def wanted_queries(head: Head) -> dict[str, Wanted]:
+    """Return the queries to Prometheus of each Release that they may still move."""
+    return {
+        name: Wanted(standing.begun, spec.gates.prometheus)
+        for name, standing in head.releases.items()
+        if not standing.has_ended
+        and (spec := head.documents.releases.get(name)) is not None
+        and spec.gates.prometheus
+    }
+
+
 def plan_of(spec: ReleaseSpec) -> Plan:
     """Return what a document asks for."""
     max_wait_ms = spec.gates.max_wait_ms
     return Plan(spec.steps, spec.bake_ms / 1000, None if max_wait_ms is None else max_wait_ms / 1000)
-
-
-async def _look(
-    head: Head, name: str, reading: Reading, now_s: float, interval: Both, *, obeyed: bool
-) -> _Looked:
-    standing, spec = head.releases[name], _spec(head, name)
-    gates, plan = _gates(head, spec), plan_of(spec)
-    analysis = analysis_of(await reading.evidence(name))
-    if interval:
-        analysis = folded(analysis, interval, gates, standing.share / 100)
-    verdict = _verdict(standing, spec, analysis, gates)
-    basis = Basis(verdict, analysis.step)
-    moved = advanced(standing, plan, verdict, now_s)
-    moved = settled(moved, obeyed=obeyed and moved is standing, at_s=now_s)
-    if moved.step != standing.step:
-        analysis = analysis.at_next_step()
-    return _Looked(moved, analysis, basis)
 
 
 async def _move(
@@ -211,10 +228,6 @@ async def _move(
         number = await change.add_plain_revision(actor, action, f"Release/{name}", told)
         change.state = renumbered(change.state, number)
         await tell(change, name, before[name], basis)
-
-
-def _verdict(standing: Standing, spec: ReleaseSpec, analysis: Analysis, gates: tuple[Gate, ...]) -> Verdict:
-    return judged(analysis, gates, standing.share / 100, spec.gates.min_requests)
 
 
 def _is_watched(standing: Standing) -> bool:

@@ -55,6 +55,7 @@ class Cause(StrEnum):
     FIRST_BYTE = "ttftP95"
     COST = "cost"
     OUTPUT_LENGTH = "outputLength"
+    PROMETHEUS = "prometheus"
     OTHER_GATE = "other"
 
 
@@ -91,7 +92,7 @@ def cause_of(event: Event, after: Standing) -> Cause:
     if event in _ALWAYS:
         return _ALWAYS[event]
     if event is Event.ROLLING_BACK:
-        gate = after.reason.partition(":")[0]
+        gate = after.reason.partition(":")[0].partition("[")[0]
         return Cause(gate) if gate in set(Cause) else Cause.OTHER_GATE
     if event is Event.PAUSED:
         return Cause.WAITED if after.reason.startswith(WAITED) else Cause.PERSON

@@ -14,6 +14,7 @@ from control_plane.resources.quantities import DurationMs, PositiveDurationMs
 from control_plane.resources.urls import check_webhook_url
 
 MAX_WEBHOOKS: Final = 16
+MAX_QUERIES: Final = 16
 
 
 class ReleaseMatch(Spec):
@@ -39,10 +40,17 @@ class MaxRatio(Spec):
 
 
 class PrometheusGate(Spec):
-    """A query whose value must stay at or below `max`."""
+    """A query whose one value must not be above `max`, or not below `min`."""
 
     query: Text
-    max: float
+    max: float | None = None
+    min: float | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if (self.max is None) is (self.min is None):
+            raise ValueError("must have exactly one of max and min")
+        return self
 
 
 class Gates(Spec):
@@ -53,7 +61,7 @@ class Gates(Spec):
     ttft_p95: MaxRatio = Field(default=MaxRatio(), alias="ttftP95")
     cost: MaxRatio | None = None
     output_length: MaxRatio | None = None
-    prometheus: Items[PrometheusGate] = ()
+    prometheus: Annotated[Items[PrometheusGate], Field(max_length=MAX_QUERIES)] = ()
     min_requests: Annotated[int, Field(ge=1)] = 200
     max_wait_ms: PositiveDurationMs | None = Field(default=None, alias="maxWait")
 

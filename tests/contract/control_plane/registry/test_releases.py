@@ -10,9 +10,11 @@ import pytest
 
 from control_plane.registry.errors import NotFoundError, ReleaseConflictError, StoreUnavailableError
 from control_plane.registry.registry import Registry
+from control_plane.registry.releases import wanted_queries
 from control_plane.releases.analysis import Outcome
 from control_plane.releases.counts import Both, Counts
 from control_plane.releases.machine import Action, Phase, Standing
+from control_plane.releases.queries import IN_A_ROW, Answer
 from control_plane.store.opening import store_for
 from tests.harness.registries import ACTOR, FlakyStore, SetClock, backend, new_registry, raw
 
@@ -93,6 +95,25 @@ async def test_a_bad_version_goes_back(registry: Registry) -> None:
     assert (judged.reason, judged.verdict.outcome) == (gone.reason, Outcome.FAIL)
 
 
+async def test_queries_hold_it_back_and_send_it_back(registry: Registry, clock: SetClock) -> None:
+    """An unknown answer passes no step; several bad ones in a row are a failure, said with the gate."""
+    gates = {"minRequests": 20, "prometheus": [{"query": "q", "max": 0.1}]}
+    await registry.apply([raw("Release", "r", **{**SPEC, "gates": gates})], ACTOR)
+    assert wanted_queries(registry.head)["r"].gates[0].query == "q"
+    await look(registry, GOOD)
+    clock.move(seconds=61)
+    assert (await look(registry)).step == 1
+    judged = await registry.release_verdict("r")
+    assert judged.reason == "prometheus[0]: unknown: not asked yet"
+    registry.take_answers({"r": [Answer(0.05)]})
+    assert (await look(registry)).step == 2
+    registry.take_answers({"r": [Answer(0.5, in_a_row=IN_A_ROW)]})
+    back = await look(registry)
+    assert (back.phase, back.reason) == (Phase.ROLLING_BACK, "prometheus[0]: 0.5 is above 0.1")
+    await look(registry)
+    assert wanted_queries(registry.head) == {}
+
+
 async def test_people_move_it_too(registry: Registry) -> None:
     """And are told when they cannot."""
     assert (await registry.act_on_release("r", Action.PROMOTE, ACTOR)).share == 50
@@ -134,6 +155,21 @@ async def test_a_restart_loses_nothing(registry: Registry, replica: Callable[[],
     assert other.head.releases == registry.head.releases
     await other.look_at_releases({"r": GOOD}, obeyed=True)
     assert (await registry.release_verdict("r")).counts == GOOD + GOOD
+
+
+async def test_one_without_a_standing_begins_at_the_next_start(
+    registry: Registry, replica: Callable[[], Registry]
+) -> None:
+    """As was stored by a build which knew none."""
+    async with registry._ledger.change() as change:
+        await change.tx.delete_release("r")
+        change.touch("revisions")
+    other = replica()
+    await other.open()
+    begun = standing(other)
+    assert (begun.phase, begun.step, begun.begun) == (Phase.PENDING, 1, 1)
+    await registry.refresh()
+    assert standing(registry) == begun
 
 
 async def test_without_news_nothing_is_written(registry: Registry) -> None:

@@ -56,6 +56,13 @@ def test_that_callers_follow_is_not_told() -> None:
     assert event_of(ON_ITS_WAY, ON_ITS_WAY) is None
 
 
+def test_a_query_is_told_as_one() -> None:
+    """Whichever it is."""
+    verdict = Verdict(Outcome.FAIL, "prometheus[3]: 0.5 is above 0.1")
+    moved = advanced(ON_ITS_WAY, PLAN, verdict, 5.0)
+    assert cause_of(Event.ROLLING_BACK, moved) is Cause.PROMETHEUS
+
+
 def test_a_gate_of_its_own_name_is_some_other_gate() -> None:
     """The set of reasons stays closed."""
     verdict = Verdict(Outcome.FAIL, "something: 1")
