@@ -173,6 +173,8 @@ function stageTable(order, seen, settings) {
   const set = (...areas) => settings.filter((one) => one.policy && areas.some((area) => one.field.startsWith(area)));
   const left = ["requests", "tokens"].filter((kind) => get(`x-ratelimit-remaining-${kind}`)).map((kind) => t(`playground.left.${kind}`, { left: get(`x-ratelimit-remaining-${kind}`), limit: get(`x-ratelimit-limit-${kind}`) ?? "–" }));
   const called = own("cache") !== "hit" && own("cache") !== "semantic-hit" && !own("error");
+  // OpenAI's own word for it; others are silent.
+  const provided = get("openai-processing-ms") ? ` (${t("playground.provided", { time: millis(Number(get("openai-processing-ms"))) })})` : "";
   const rows = [
     ["identify", order.tier ? t("playground.asTier", { tier: order.tier }) : order.key ? t("playground.asKey") : t("playground.asNobody"), null, []],
     ["resolve", own("model") ? (own("model") === order.model ? own("model") : `${order.model} → ${own("model")}`) : null, null, set("unknownModels")],
@@ -183,7 +185,7 @@ function stageTable(order, seen, settings) {
     ["limit", left.join(", ") || null, null, set("limits")],
     ["batch", own("batch") ? t("playground.batched", { size: own("batch") }) : null, null, set("batch")],
     ["route", own("backend") ? `${own("backend")}${own("attempts") ? ` (${t("playground.attempts", { count: own("attempts") })})` : ""}` : null, null, set("retry", "hold")],
-    [called ? "provider" : "own", own("error") ? badge(own("error"), "bad") : seen.status === null ? null : String(seen.status), seen.head, []],
+    [called ? "provider" : "own", own("error") ? badge(own("error"), "bad") : seen.status === null ? null : `${seen.status}${provided}`, seen.head, []],
     ["first", seen.first === null ? null : t("playground.firstText"), seen.first, []],
     ["end", seen.end === null || seen.failed ? seen.failed || null : t("playground.complete"), seen.end, []],
   ];
