@@ -23,7 +23,7 @@ from ext_proc.answer_forms import is_answer
 from ext_proc.continuation import Caller, CallFailed, read_answer
 from ext_proc.contract.headers import ACCOUNT, CREDENTIALS
 from ext_proc.contract.snapshot import Purge, Rollout, Snapshot
-from ext_proc.exchange import Answer, Answered, Exchange, Forward, RequestHead
+from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, RequestHead
 from ext_proc.hot_questions import MAX_BODY_BYTES, HotQuestions, Question
 from ext_proc.openai.paths import classify
 from ext_proc.openai.requests import BadRequest, encode, parse_request
@@ -254,7 +254,8 @@ class CacheWarmUp:
     async def _call(self, made: Exchange) -> Warmed:
         decision = await self._decide(made) if self._decide is not None else None
         if not isinstance(decision, Forward):
-            return Warmed.REFUSED
+            shared = decision is not None and decision.reason is Reason.SERVED_FROM_FLIGHT
+            return Warmed.HELD if shared else Warmed.REFUSED
         made.forwarded = decision
         async with self._caller.call(made.head, decision, made.body) as reply:
             answered = await read_answer(made, reply)

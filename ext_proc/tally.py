@@ -26,7 +26,7 @@ class Warmed(StrEnum):
     """What became of a question whose answer a new version was to give in advance. A closed set."""
 
     ANSWERED = "answered"
-    HELD = "held"  # the answer was there, or another processor asks
+    HELD = "held"  # the answer was there, or somebody else is asking
     SKIPPED = "skipped"  # it needs its caller's key, or may no longer be answered from the cache
     REFUSED = "refused"  # by the quota of the Backend, or since that cools
     FAILED = "failed"  # no answer that may be kept

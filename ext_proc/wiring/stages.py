@@ -105,14 +105,6 @@ def stages(
     if sharing.warmup is not None:
         sharing.warmup.go_by(warmed_by, hold.on_end)
 
-    def keep_warm(exchange: Exchange, answered: Answered) -> None:
-        cache.on_response(exchange, answered)
-        hold.on_response(exchange, answered)
-
-    if sharing.cache_warmup is not None:
-        sharing.cache_warmup.go_by(warmed_by, keep_warm, hold.on_end)
-        cache.remembered_by(sharing.cache_warmup)
-
     def refreshed(exchange: Exchange) -> None:
         limit.on_end(exchange)
         hold.on_end(exchange)
@@ -130,6 +122,8 @@ def stages(
         elsewhere=sharing.elsewhere,
         purges=caching.purges,
     )
+    if sharing.cache_warmup is not None:
+        warm_cache(sharing.cache_warmup, cache, coalesce, hold, route)
     batch = BatchStage(
         codecs(),
         decide=route.on_request,
@@ -157,6 +151,32 @@ def stages(
         batch,
         route,
     )
+
+
+def warm_cache(warmup: CacheWarmUp, cache: Cache, coalesce: Coalesce, hold: Hold, route: Route) -> None:
+    """Have `warmup` hear what the cache is asked, and make its calls with these stages.
+
+    No limit counts them. Callers who ask the same meanwhile may join, but nobody is told such a call live.
+    """
+
+    async def decide(exchange: Exchange) -> Answer | Forward | None:
+        refused = await hold.on_request(exchange)
+        if refused is None and not exchange.parsed.stream:
+            refused = await coalesce.on_request(exchange)
+        return refused or await route.on_request(exchange)
+
+    def keep(exchange: Exchange, answered: Answered) -> None:
+        cache.on_response(exchange, answered)
+        coalesce.on_response(exchange, answered)
+        hold.on_response(exchange, answered)
+
+    def ended(exchange: Exchange) -> None:
+        # Without an answer, whoever has joined goes on alone.
+        coalesce.on_unread(exchange)
+        hold.on_end(exchange)
+
+    warmup.go_by(decide, keep, ended)
+    cache.remembered_by(warmup)
 
 
 def codecs() -> Mapping[tuple[str, Operation], Codec]:

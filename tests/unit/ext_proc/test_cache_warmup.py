@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,18 +18,22 @@ from ext_proc.answers import Clocks, StoredAnswer
 from ext_proc.cache_warmup import AT_ONCE, FAILED_AT_MOST, KEPT_BYTES, CacheWarmUp, question_of
 from ext_proc.continuation import CallFailed, Reply
 from ext_proc.contract.snapshot import Backend, Consumer, CredentialRef, Model, PolicyLayer, Rollout, Version
-from ext_proc.exchange import Answer, Answered, Exchange, Forward, RequestHead
+from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, RequestHead
+from ext_proc.flights import Flights
 from ext_proc.hot_questions import MAX_BODY_BYTES
+from ext_proc.pipeline import Pipeline
 from ext_proc.question import question_key
 from ext_proc.refusals import no_backend
-from ext_proc.snapshots import Loaded
+from ext_proc.snapshots import Loaded, SnapshotHolder
 from ext_proc.stores.memory import MemoryStore
 from ext_proc.tally import CacheTally, Warmed
 from ext_proc.tiers import Tiers
 from ext_proc.warmup import OwnTurns
-from tests.unit.ext_proc.exchanges import exchange, snapshot
+from ext_proc.wiring.stages import stages
+from tests.unit.ext_proc.exchanges import HELLO, SHARING, Counted, caching, exchange, head, snapshot
 from tests.unit.ext_proc.test_continuation import Provider as Said
 from tests.unit.ext_proc.test_flights import settled
+from tests.unit.ext_proc.test_pipeline import NoQuota
 
 RELEASE = Rollout("r", "old", "new", 0.05, "salt", warm_cache=10)
 CACHED = PolicyLayer("p", settings={"cache.enabled": True, "cache.max_temperature": 1.0})
@@ -353,6 +358,16 @@ async def test_a_provider_in_trouble_is_not_asked_on() -> None:
     assert sum(failing.outcomes().values()) == 10
 
 
+async def test_an_answer_that_somebody_else_has_just_got_is_held() -> None:
+    """It is kept by whoever asked."""
+    mesh = Mesh()
+    mesh.ask("hot")
+    mesh.decision = Answer(200, b"{}", Reason.SERVED_FROM_FLIGHT)
+    mesh.to_share(0.5)
+    await settled()
+    assert (mesh.outcomes(), mesh.calls) == ({"held": 1}, [])
+
+
 async def test_a_fault_is_told_and_ends_nothing() -> None:
     """Without a word of what was asked."""
     mesh = Mesh()
@@ -404,3 +419,72 @@ async def test_closing_ends_every_call() -> None:
     await mesh.warmup.close()
     assert (mesh.at_once, mesh.ended) == (0, 1)
     assert await OwnTurns().take("question:00", 1.0)
+
+
+class Processor:
+    """All stages with a warm-up, whose provider answers when it is let to."""
+
+    def __init__(self) -> None:
+        self.may_answer, self.status, self.calls = asyncio.Event(), 200, 0
+        self.holder, cached, counted = SnapshotHolder(), caching(), Counted()
+        self.warmup = CacheWarmUp(
+            lambda: self.holder.current,
+            self,
+            cached.tiers,
+            OwnTurns(),
+            tally=cached.tally,
+            purges=tuple,
+            clock=time.monotonic,
+            log=structlog.get_logger(),
+        )
+        sharing = replace(SHARING, flights=Flights(), caller=self, cache_warmup=self.warmup)
+        steps = stages(cached, counted, NoQuota(), 0, sharing, audit=counted)
+        self.pipeline = Pipeline(steps, self.holder, counted)
+
+    @asynccontextmanager
+    async def call(self, head: RequestHead, forward: Forward, body: bytes) -> AsyncIterator[Reply]:
+        """Wait, and answer."""
+        self.calls += 1
+        await self.may_answer.wait()
+        yield Said(status=self.status)
+
+    def to_share(self, share: float) -> None:
+        """Put a snapshot in force whose Release has that share."""
+        versions = (Version("old", "b", "m-old"), Version("new", "b", "m-new", 0.0))
+        model = Model("m", versions, releases=(replace(RELEASE, share=share),))
+        shared = PolicyLayer("p", settings={"cache.enabled": True, "coalesce.enabled": True})
+        self.warmup.follow(self.holder.replace(snapshot(models={"m": model}, policies=(shared,))).snapshot)
+
+    async def ask(self) -> Answer | Forward:
+        """Ask as somebody who leaves before there is an answer."""
+        made = self.pipeline.begin(head())
+        await self.pipeline.request_head(made)
+        decision = await self.pipeline.request_body(made, orjson.dumps(HELLO))
+        self.pipeline.end(made)
+        return decision
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_callers_may_join_a_call_that_is_made_in_advance(status: int) -> None:
+    """With coalescing on they wait for its answer, and go on alone if there is none."""
+    processor = Processor()
+    processor.status = status
+    processor.to_share(1e-9)
+    for _ in range(2):
+        assert isinstance(await processor.ask(), Forward)
+    processor.to_share(1.0)
+    await settled()
+    asking = asyncio.create_task(processor.ask())
+    await settled()
+    assert (processor.calls, asking.done()) == (1, False)
+    processor.may_answer.set()
+    joined, later = await asking, await processor.ask()
+    if status == 200:
+        assert isinstance(joined, Answer)
+        assert isinstance(later, Answer)
+        assert (joined.reason, later.reason) == (Reason.SERVED_FROM_FLIGHT, Reason.SERVED_FROM_CACHE)
+        assert dict(joined.headers)["x-outrigger-version"] == "new"
+    else:
+        assert isinstance(joined, Forward)
+    assert processor.calls == 1
+    await processor.pipeline.close()
