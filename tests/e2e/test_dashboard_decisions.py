@@ -243,7 +243,7 @@ def test_a_release_is_started_led_and_ended(visit: Visit, governed: Governed) ->
 
 def test_a_release_shows_its_numbers_as_they_come(visit: Visit, governed: Governed) -> None:
     """Both versions' curves, and every gate with its verdict and confidence."""
-    start_release(governed, gates={"minRequests": 5})
+    start_release(governed, gates={"minRequests": 5, "prometheus": [{"query": "up{job='x'}", "min": 1}]})
     until(lambda: all(one["inForce"] for one in governed.api.get("/sidecars").json()["items"]), 3, "in force")
     page = visit("/releases#name=r")
     expect(page.locator(".columns .empty").first).to_be_visible()
@@ -252,6 +252,7 @@ def test_a_release_shows_its_numbers_as_they_come(visit: Visit, governed: Govern
     expect(page.locator("tr:has-text('Requests') .badge")).to_have_text("holds")
     assert page.locator(".evidence").count() == 3
     expect(page.locator("tr:has-text('Latency') .evidence")).to_contain_text("of 9")
+    expect(page.locator("tr:has-text('up{job=')")).to_contain_text("at least 1")
     picture(page, "releases-detail")
     expect(visit("/releases").locator("a.release")).to_contain_text("old → new")
 

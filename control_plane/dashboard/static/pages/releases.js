@@ -6,7 +6,7 @@ import { clock, number, share, span, time } from "../format.js";
 import { attempt } from "../problems.js";
 import { confidence, ENDED, errorChart, figure, latencyChart, phaseBadge, STUCK, track } from "../curves.js";
 import { badge, button, card, confirm, dialog, empty, field, heading, select, table, toast } from "../widgets.js";
-import { t } from "../i18n.js";
+import { maybe, t } from "../i18n.js";
 
 const EVERY_MS = 2000;
 const REMEMBERED = 300;
@@ -174,16 +174,30 @@ function gateTable(spec, status) {
   const had = status.analysis.new.requests;
   const columns = ["gate", "verdict", "old", "new", "limit", "confidence"].map((key) => ({ title: t(`releases.gate.${key}`), numeric: ["old", "new"].includes(key) }));
   const rows = status.analysis.gates.map((gate) => [
-    t(`releases.gate.${gate.gate}`), badge(t(`releases.outcome.${gate.outcome}`), OUTCOMES[gate.outcome]),
-    figure(gate.gate, gate.old), figure(gate.gate, gate.new),
-    gate.gate === "errorRate" ? t("releases.atMostMore", { limit: share(gate.limit) }) : t("releases.atMostTimes", { limit: number(gate.limit, { digits: 2 }) }),
-    evidence(gate),
+    named(gate.gate, spec), badge(t(`releases.outcome.${gate.outcome}`), OUTCOMES[gate.outcome]),
+    figure(gate.gate, gate.old), figure(gate.gate, gate.new), bound(gate, spec), evidence(gate),
   ]);
   rows.push([t("releases.gate.minRequests"), badge(t(`releases.outcome.${had >= least ? "pass" : "wait"}`), had >= least ? "good" : "warn"), "–", number(had), t("releases.atLeast", { limit: number(least) }), ""]);
   return [table(columns, rows), h("p", { class: "soft" }, t("releases.confidenceHint"))];
 }
 
+const QUERY = /^prometheus\[(\d+)\]$/;
+
+/** The name of a gate; of a query's the query. */
+function named(gate, spec) {
+  const query = spec.gates?.prometheus?.[Number(QUERY.exec(gate)?.[1])]?.query;
+  return query ? h("span", {}, "Prometheus ", h("code", {}, query)) : maybe(`releases.gate.${gate}`, gate);
+}
+
+function bound(gate, spec) {
+  const query = spec.gates?.prometheus?.[Number(QUERY.exec(gate.gate)?.[1])];
+  if (query) return t(query.min === undefined || query.min === null ? "releases.atMost" : "releases.atLeast", { limit: number(gate.limit, { digits: 3 }) });
+  if (gate.gate === "errorRate") return t("releases.atMostMore", { limit: share(gate.limit) });
+  return t("releases.atMostTimes", { limit: number(gate.limit, { digits: 2 }) });
+}
+
 function evidence(gate) {
+  if (QUERY.test(gate.gate)) return h("small", {}, t("releases.queried", { found: number(gate.evidence), needed: number(gate.needed) }));
   const part = Math.max(Math.log(gate.evidence), 0) / Math.log(gate.needed);
   const text = t("releases.worse", { found: share(confidence(gate.evidence)), needed: share(confidence(gate.needed)) });
   return h("div", { class: "evidence" }, meter(part, text), h("small", {}, text));
