@@ -106,7 +106,7 @@ class MemoryStore:
         else:
             self._window[key] = slot
             self._window_bytes += size
-        self._make_room()
+        self._make_room(key)
         return True
 
     def delete(self, key: bytes) -> bool:
@@ -174,10 +174,12 @@ class MemoryStore:
         self._bytes -= slot.bytes
         return slot
 
-    def _make_room(self) -> None:
+    def _make_room(self, newest: bytes | None = None) -> None:
         while len(self) > self._max_entries or self._bytes > self._max_bytes:
             # Each turn forgets one, or takes one out of the window, or uses up an answer's other turn.
-            if self._window_is_full() or not self._main:
+            # Room for the newest is not made by forgetting it.
+            alone = len(self._main) == 1 and newest in self._main and self._window
+            if self._window_is_full() or not self._main or alone:
                 self._leave_window()
             else:
                 self._leave_main()

@@ -228,6 +228,15 @@ def test_the_bytes_are_those_of_real_memory(clock: Clock, body_bytes: int, round
     assert store.stats().bytes == pytest.approx(used, rel=0.25)
 
 
+def test_one_that_comes_back_stays_where_there_is_room_for_one() -> None:
+    """It takes the place of the one that had taken its own."""
+    store = MemoryStore(1, 100_000, Clock())
+    for number in (0, 1, 0):
+        assert store.put(key(number), ANSWER)
+    assert store.get(key(0)) is ANSWER
+    assert len(store) == 1
+
+
 @dataclass
 class Promised:
     """What the store may have: what was put and not deleted since, of which it may have forgotten some."""
