@@ -155,7 +155,9 @@ def picture(page: Page, name: str) -> None:
     """Keep a picture, if somebody asks for it."""
     if IMAGES:
         Path(IMAGES).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=Path(IMAGES) / f"{name}.png", full_page=True)
+        page.evaluate("document.getElementById('toasts').replaceChildren()")
+        dialogs = page.locator("dialog").count()
+        page.screenshot(path=Path(IMAGES) / f"{name}.png", full_page=not dialogs)
 
 
 def start_release(governed: Governed, **spec: Any) -> None:
@@ -247,7 +249,7 @@ def test_a_release_shows_its_numbers_as_they_come(visit: Visit, governed: Govern
     until(lambda: all(one["inForce"] for one in governed.api.get("/sidecars").json()["items"]), 3, "in force")
     page = visit("/releases#name=r")
     expect(page.locator(".columns .empty").first).to_be_visible()
-    call(governed, 60)
+    call(governed, 600 if IMAGES else 60)
     expect(page.locator("svg.chart")).to_have_count(2)
     expect(page.locator("tr:has-text('Requests') .badge")).to_have_text("holds")
     assert page.locator(".evidence").count() == 3

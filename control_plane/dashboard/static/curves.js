@@ -84,7 +84,7 @@ const bucket = (ms) => Math.round(Math.log(ms) / Math.log(1.1));
 
 function times(low, high) {
   const found = [];
-  for (let power = -1; power < 7; power++) for (const one of [1, 2, 5]) {
+  for (let power = -1; power < 7; power++) for (const one of [1, 1.5, 2, 3, 5, 7]) {
     const ms = one * 10 ** power;
     if (ms > low * 1.05 && ms < high / 1.05) found.push(ms);
   }
