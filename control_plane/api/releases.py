@@ -117,7 +117,8 @@ def add_release_routes(app: FastAPI, book: ReleaseBook) -> None:
                         {**EXAMPLES["Release"], "status": STATUS_EXAMPLE},
                     )
                 },
-                f"{description} Refused (409) when it has ended, or moved in the meantime.",
+                f"{description} Refused (409) when it has ended"
+                + (", or moved in the meantime." if action in (Action.PROMOTE, Action.RESUME) else "."),
                 problems=(404, 409, *CHANGING),
             ),
             routes.acting(action),

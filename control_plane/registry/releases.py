@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 from control_plane.registry.bulletins import tell
 from control_plane.registry.errors import NotFoundError, ReleaseConflictError, StoreUnavailableError
@@ -37,6 +38,8 @@ from control_plane.releases.machine import (
 from control_plane.releases.queries import Answer, with_queries
 from control_plane.releases.wire import analysis_bytes, analysis_of
 from control_plane.resources.kinds.release import ReleaseSpec
+
+_STOPPING: Final = frozenset((Action.PAUSE, Action.ABORT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,14 @@ class Releases:
 
         Raises:
             NotFoundError: there is no such Release.
-            ReleaseConflictError: it has ended, or it moved since the request came.
+            ReleaseConflictError: it has ended, began anew since the request came, or has moved since; pause and
+                abort stop it wherever it has got to.
         """
         seen = _standing(self._ledger.state.head, name)
         async with self._ledger.change() as change:
             standing = _standing(change.state.head, name)
-            if standing.generation != seen.generation or standing.begun != seen.begun:
+            moved_on = action not in _STOPPING and standing.generation != seen.generation
+            if moved_on or standing.begun != seen.begun:
                 raise ReleaseConflictError(name, "moved in the meantime; look at it again")
             spec = _spec(change.state.head, name)
             plan = plan_of(spec)

@@ -136,6 +136,21 @@ async def test_of_two_at_once_one_wins(registry: Registry) -> None:
     assert standing(registry).step == 2
 
 
+@pytest.mark.parametrize("action", [Action.PAUSE, Action.ABORT])
+async def test_what_moves_at_the_same_moment_is_stopped_all_the_same(
+    registry: Registry, action: Action
+) -> None:
+    """A Release that runs on by itself must not outrun whoever stops it."""
+    looked, stopped = await asyncio.gather(
+        registry.look_at_releases({"r": GOOD}, obeyed=True),
+        registry.act_on_release("r", action, ACTOR),
+        return_exceptions=True,
+    )
+    assert looked is None
+    assert isinstance(stopped, Standing)
+    assert standing(registry) == stopped
+
+
 async def test_deleted_it_is_forgotten(registry: Registry) -> None:
     """Made again it begins anew, with nothing known."""
     await look(registry, GOOD)
