@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import lru_cache
+from typing import Final
 
 from ext_proc.answers import StoredAnswer
 from ext_proc.candidates import Candidate
@@ -32,6 +33,7 @@ Pairs = tuple[tuple[str, str], ...]
 Value = str | bool | float
 Metadata = tuple[tuple[str, Value], ...]
 Numbers = tuple[tuple[str, float], ...]
+REFUSED: Final[Numbers] = ((telemetry.FILTERED, 1.0),)
 
 
 class CacheStatus(StrEnum):
@@ -205,6 +207,7 @@ class Exchange:
     wants_body: bool = False
     wants_stream: bool = False
     hides_usage: bool = False
+    refused: bool = False
     response: ResponseHead | None = None
     used_up: bool = False  # it refuses the account of the call's key, which no wait changes
     recorder: StreamRecorder | None = None

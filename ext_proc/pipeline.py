@@ -13,6 +13,7 @@ from typing import ClassVar, Protocol
 from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
 from ext_proc.contract import telemetry
 from ext_proc.exchange import (
+    REFUSED,
     Answer,
     Answered,
     Exchange,
@@ -302,9 +303,11 @@ class Pipeline:
             raise RuntimeError("a response body came before its headers")
         completion = parse_completion(exchange.parsed.operation, body)
         self._answered(exchange, Answered(head, body, completion))
+        told = REFUSED if exchange.refused else ()
         if completion is None or completion.usage is None:
-            return ()
+            return told
         return (
+            *told,
             (telemetry.INPUT_TOKENS, float(completion.usage.prompt_tokens)),
             (telemetry.OUTPUT_TOKENS, float(completion.usage.completion_tokens)),
         )
@@ -330,6 +333,7 @@ class Pipeline:
         return exchange.restorer.feed(chunk if visible is None else visible, end=end)
 
     def _answered(self, exchange: Exchange, answered: Answered) -> None:
+        exchange.refused = answered.completion is not None and answered.completion.refused
         for hook in self._on_response:
             hook(exchange, answered)
         if not self._on_restored:

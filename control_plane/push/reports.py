@@ -72,6 +72,7 @@ def releases_of(statistics: push_pb2.Statistics) -> tuple[ReleaseCounts, ...]:
                 duration=_buckets(item.duration),
                 first_byte=_buckets(item.first_byte),
                 output=_buckets(item.output),
+                filtered=item.filtered,
             ),
         )
         for item in statistics.releases[:MAX_VERSIONS]

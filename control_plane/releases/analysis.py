@@ -16,7 +16,7 @@ from typing import Final
 
 from control_plane.releases.counts import NEITHER, NOTHING, Both, Counts
 from control_plane.releases.evidence import ALONE_AT_FIRST, AT_FIRST, Wealth, alone, compared
-from control_plane.releases.gates import LEAST_BAD, ErrorRate, Gate
+from control_plane.releases.gates import LEAST_BAD, ErrorRate, Gate, RefusalRate
 
 DOUBT: Final = 0.05
 """How likely a Release without a difference is rolled back, at most, all gates and looks together."""
@@ -200,7 +200,9 @@ def _is_beyond(gate: Gate, figures: tuple[float | None, float | None]) -> bool:
 
 
 def _is_many(gate: Gate, new: Counts) -> bool:
-    return not isinstance(gate, ErrorRate) or new.errors >= LEAST_BAD
+    if isinstance(gate, ErrorRate):
+        return new.errors >= LEAST_BAD
+    return not isinstance(gate, RefusalRate) or new.filtered >= LEAST_BAD
 
 
 def _reference(analysis: Analysis) -> float:

@@ -14,7 +14,8 @@ class Counts:
 
     `errors` are those that its callers did not get an answer from: failures of the provider, refusals and
     what a fallback had to answer. Calls that the caller left are in none of the others. Times are in
-    milliseconds, of calls that succeeded; `first_byte` of streams, `output` in tokens.
+    milliseconds, of calls that succeeded; `first_byte` of streams, `output` in tokens. `filtered`
+    are answers that a filter cut short or the model refused.
     """
 
     calls: int = 0
@@ -24,6 +25,7 @@ class Counts:
     duration: Histogram = field(default_factory=dict)
     first_byte: Histogram = field(default_factory=dict)
     output: Histogram = field(default_factory=dict)
+    filtered: int = 0
 
     @property
     def error_rate(self) -> float:
@@ -39,6 +41,7 @@ class Counts:
             merged(self.duration, other.duration),
             merged(self.first_byte, other.first_byte),
             merged(self.output, other.output),
+            self.filtered + other.filtered,
         )
 
     def since(self, earlier: Counts) -> Counts:
@@ -51,6 +54,7 @@ class Counts:
             minus(self.duration, earlier.duration),
             minus(self.first_byte, earlier.first_byte),
             minus(self.output, earlier.output),
+            max(self.filtered - earlier.filtered, 0),
         )
 
 

@@ -55,6 +55,7 @@ class Cause(StrEnum):
     FIRST_BYTE = "ttftP95"
     COST = "cost"
     OUTPUT_LENGTH = "outputLength"
+    REFUSAL_RATE = "refusalRate"
     PROMETHEUS = "prometheus"
     OTHER_GATE = "other"
 

@@ -68,11 +68,28 @@ class ErrorRate:
 
     def figure(self, counts: Counts, deviations: float = 0.0) -> float | None:
         """Return the rate; its lower end is Wilson's."""
-        if not counts.calls:
-            return None
-        calls, rate, squared = counts.calls, counts.error_rate, deviations * deviations
-        off = deviations * sqrt(rate * (1 - rate) / calls + squared / (4 * calls * calls))
-        return (rate + squared / (2 * calls) - off) / (1 + squared / calls)
+        return _rate(counts.calls, counts.errors, deviations)
+
+    def is_beyond(self, old: float, new: float) -> bool:
+        """Compare by difference."""
+        return new - old > self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalRate:
+    """The share of calls that a filter cut short or the model refused; `limit` is an absolute increase."""
+
+    limit: float
+    name: str = "refusalRate"
+
+    def bad(self, interval: Both, known: Both) -> tuple[Pair, Pair]:
+        """Count refusals."""
+        old, new = interval.old, interval.new
+        return (old.calls, old.filtered), (new.calls, new.filtered)
+
+    def figure(self, counts: Counts, deviations: float = 0.0) -> float | None:
+        """Return the rate; its lower end is Wilson's."""
+        return _rate(counts.calls, counts.filtered, deviations)
 
     def is_beyond(self, old: float, new: float) -> bool:
         """Compare by difference."""
@@ -139,7 +156,17 @@ def gates_of(spec: Gates, prices: Prices | None = None) -> tuple[Gate, ...]:
         gates.append(Mean("cost", spec.cost.max_ratio, _cost(prices)))
     if spec.output_length is not None:
         gates.append(Mean("outputLength", spec.output_length.max_ratio, lambda counts: counts.output_tokens))
+    if spec.refusal_rate is not None:
+        gates.append(RefusalRate(spec.refusal_rate.max_increase))
     return tuple(gates)
+
+
+def _rate(calls: int, bad: int, deviations: float) -> float | None:
+    if not calls:
+        return None
+    rate, squared = bad / calls, deviations * deviations
+    off = deviations * sqrt(rate * (1 - rate) / calls + squared / (4 * calls * calls))
+    return (rate + squared / (2 * calls) - off) / (1 + squared / calls)
 
 
 def _beyond(

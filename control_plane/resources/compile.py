@@ -144,6 +144,7 @@ def _rollouts(
             user_agents=match.user_agents,
             headers={header.lower(): value for header, value in match.headers.items()},
             warm_cache=spec.warm_cache,
+            reads_answers=spec.gates.refusal_rate is not None,
         )
         found[spec.model] = (*found.get(spec.model, ()), rollout)
     return found

@@ -176,6 +176,7 @@ def to_record(entry: accesslog_pb2.HTTPAccessLogEntry) -> RequestRecord | None:
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         estimated=bool(decided.get(telemetry.ESTIMATED, False)),
+        filtered=bool(decided.get(telemetry.FILTERED, False)),
         traceparent=request.request_headers["traceparent"] if request.request_headers else "",
         request_id=request_id or request.request_id,
     )

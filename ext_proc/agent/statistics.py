@@ -60,6 +60,7 @@ class _Counted:
             if record.output_tokens is not None:
                 self.output[bucket(record.output_tokens / 1000)] += 1
         if answered:
+            numbers["filtered"] += record.filtered
             numbers["input_tokens"] += record.input_tokens or 0
             numbers["output_tokens"] += record.output_tokens or 0
 
@@ -80,6 +81,7 @@ class _Counted:
             first_byte=self.first_byte,
             release=release,
             output=self.output if release else None,
+            filtered=numbers["filtered"],
         )
 
 

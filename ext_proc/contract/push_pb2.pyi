@@ -124,7 +124,7 @@ class TierStatistics(_message.Message):
     def __init__(self, tier: _Optional[str] = ..., requests: _Optional[int] = ..., limited: _Optional[int] = ..., errors: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
 
 class VersionStatistics(_message.Message):
-    __slots__ = ("model", "version", "calls", "errors", "throttled", "refused", "abandoned", "input_tokens", "output_tokens", "duration", "first_byte", "release", "output")
+    __slots__ = ("model", "version", "calls", "errors", "throttled", "refused", "abandoned", "input_tokens", "output_tokens", "duration", "first_byte", "release", "output", "filtered")
     class DurationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +159,7 @@ class VersionStatistics(_message.Message):
     FIRST_BYTE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    FILTERED_FIELD_NUMBER: _ClassVar[int]
     model: str
     version: str
     calls: int
@@ -172,7 +173,8 @@ class VersionStatistics(_message.Message):
     first_byte: _containers.ScalarMap[int, int]
     release: str
     output: _containers.ScalarMap[int, int]
-    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ..., release: _Optional[str] = ..., output: _Optional[_Mapping[int, int]] = ...) -> None: ...
+    filtered: int
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ..., release: _Optional[str] = ..., output: _Optional[_Mapping[int, int]] = ..., filtered: _Optional[int] = ...) -> None: ...
 
 class CacheStatistics(_message.Message):
     __slots__ = ("epoch", "tiers", "hits", "misses", "saved_prompt_tokens", "saved_completion_tokens", "saved_cost_micros", "saved_ms", "hit_ages", "semantic_served", "semantic_explored", "semantic_vetoed", "semantic_would_serve", "semantic_would_be_wrong")

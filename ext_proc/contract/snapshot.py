@@ -133,7 +133,8 @@ class Rollout:
     It decides between its two versions only, and for callers that meet every condition: one of the `tiers`,
     of the `consumers` and of the `user_agents` (globs), all `headers` (lower-case names). What is empty is no
     condition. `sticky_by` says what ties a caller to its version, the first one it has. So many questions
-    (`warm_cache`) are asked of the new version in advance when the share grows.
+    (`warm_cache`) are asked of the new version in advance when the share grows. `reads_answers`: whether an
+    answer is a refusal is to be told of each call.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Rollout:
     user_agents: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     warm_cache: int = 0
+    reads_answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

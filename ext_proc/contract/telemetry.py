@@ -24,4 +24,5 @@ TIER: Final = "tier"  # the Tier's name; absent without one
 STREAM: Final = "stream"  # true when the caller asked for a stream
 INPUT_TOKENS: Final = "input_tokens"
 OUTPUT_TOKENS: Final = "output_tokens"
+FILTERED: Final = "filtered"  # 1 for an answer that a filter cut short or the model refused, if it was read
 ESTIMATED: Final = "estimated"  # true when the token numbers are an estimate

@@ -13,6 +13,7 @@ from ext_proc.openai.usage import Usage, parse_usage
 
 _FAILED: Final = "error"  # some providers end a choice so when they break off in the middle
 _ENDS_ELSEWHERE: Final = ("eos_token", "stop_sequence", "end_turn", "max_tokens", "tool_use")
+_FILTER: Final = "content_filter"
 ENDS: Final = frozenset(("stop", "length", "tool_calls", "function_call", *_ENDS_ELSEWHERE))
 """The finish reasons of an answer that came to its end; any other may be a filter's or a fault's."""
 
@@ -23,7 +24,8 @@ class Completion:
 
     `complete` is true when it is whole: no error in it or in a choice, and at least one choice, each with its
     message or text and a finish reason (embeddings: at least one vector, none missing, no index twice).
-    `model` is the provider's own word; `answers` is how many choices or vectors there are.
+    `model` is the provider's own word; `answers` is how many choices or vectors there are. `refused` is true
+    when a filter cut a choice short, or the model says that it refuses.
     """
 
     usage: Usage | None = None
@@ -31,6 +33,7 @@ class Completion:
     complete: bool = False
     model: str | None = None
     answers: int = 0
+    refused: bool = False
 
     def answers_all_of(self, request: Request) -> bool:
         """Whether it may be kept as the answer to `request`: whole, at its end, as many as were asked.
@@ -93,7 +96,13 @@ def parse_completion(operation: Operation, body: bytes) -> Completion | None:
         return Completion(usage, (), _vectors_are_whole(entries), name, len(entries))
     reasons = tuple(reason for choice in entries if (reason := _finish_reason(choice)))
     whole = len(reasons) == len(entries) and _FAILED not in reasons and _choices_are_whole(operation, entries)
-    return Completion(usage, reasons, whole, name, len(entries))
+    refused = _FILTER in reasons or any(map(_is_refusal, entries))
+    return Completion(usage, reasons, whole, name, len(entries), refused)
+
+
+def _is_refusal(choice: object) -> bool:
+    message = choice.get("message") if isinstance(choice, dict) else None
+    return isinstance(message, dict) and bool(message.get("refusal"))
 
 
 def _finish_reason(choice: object) -> str:

@@ -33,6 +33,9 @@ class Assign(PassingStage):
         else:
             assigned = assign(model, caller_of(exchange), self._draw)
             version, exchange.release = assigned.version, assigned.release
+            if _reads_answers(model, assigned.release):
+                exchange.wants_body = True
+                exchange.wants_stream = exchange.parsed.stream
         snapshot = exchange.loaded.snapshot
         backend = snapshot.backends[version.backend]
         exchange.version, exchange.backend, exchange.assigned = version, backend, version.name
@@ -45,6 +48,10 @@ class Assign(PassingStage):
             others = stand_ins(snapshot, model, backend, choose)
             exchange.candidates = (Candidate(model, version, backend), *others)
         return None
+
+
+def _reads_answers(model: Model, release: str) -> bool:
+    return bool(release) and any(one.reads_answers and one.name == release for one in model.releases)
 
 
 def caller_of(exchange: Exchange) -> Caller:

@@ -43,6 +43,7 @@ class RequestRecord:
         input_tokens: None when nobody told.
         output_tokens: None when nobody told.
         estimated: the token numbers are an estimate.
+        filtered: a filter cut the answer short or the model refused; known where the answer was read.
         traceparent: the caller's W3C trace context, or "".
     """
 
@@ -67,6 +68,7 @@ class RequestRecord:
     input_tokens: int | None = None
     output_tokens: int | None = None
     estimated: bool = False
+    filtered: bool = False
     traceparent: str = ""
     request_id: str = ""
 

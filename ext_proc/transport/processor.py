@@ -12,7 +12,7 @@ from typing import Final
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest
 from structlog.typing import FilteringBoundLogger
 
-from ext_proc.exchange import Answer, Exchange, Forward, Wish
+from ext_proc.exchange import REFUSED, Answer, Exchange, Forward, Wish
 from ext_proc.pipeline import NoSnapshot, Pipeline
 from ext_proc.redaction.answers import restore_body
 from ext_proc.transport import codec
@@ -131,4 +131,6 @@ class ExternalProcessor:
                 return codec.response_body_seen(numbers)
             return codec.response_body_restored(numbers, restore_body(exchange.masks, received.body))
         visible = self._pipeline.response_chunk(exchange, received.body, end=received.end_of_stream)
-        return codec.response_chunk_seen(visible)
+        seen = codec.response_chunk_seen(visible)
+        # Protobuf merges what is said twice of one message.
+        return seen + codec.response_body_seen(REFUSED) if exchange.refused else seen

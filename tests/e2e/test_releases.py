@@ -19,6 +19,7 @@ from tests.e2e.governed import ADMIN, BACKEND, HELLO, Governed
 from tests.harness.mesh import OUTRIGGER, Mesh, http_status
 from tests.harness.plain import PLAIN
 from tests.harness.processes import free_ports, until
+from tests.harness.rude import Piece, RudeProvider, Seen, completion, delta, event, reply, stream_reply
 
 MODEL = """\
 kind: Model
@@ -37,6 +38,14 @@ spec:
     - {name: old, backend: simulated, upstreamModel: old}
     - {name: new, backend: bad, upstreamModel: new, weight: 0}
   fallbacks: [m]
+"""
+TALKER = """\
+kind: Model
+metadata: {name: talker}
+spec:
+  versions:
+    - {name: old, backend: rude, upstreamModel: old}
+    - {name: new, backend: rude, upstreamModel: new, weight: 0}
 """
 POLICY = "kind: Policy\nmetadata: {name: once}\nspec: {retry: {attempts: 1}}\n"
 
@@ -65,11 +74,28 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def governed(bad: int, simulated: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Governed]:
+def rude() -> Iterator[RudeProvider]:
+    """A provider that answers as it is told to."""
+    with RudeProvider() as provider:
+        yield provider
+
+
+@pytest.fixture(scope="module")
+def governed(
+    bad: int, simulated: int, rude: RudeProvider, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Governed]:
     """One mesh with a good, a bad and another good version of the Model `m`."""
     good = BACKEND.format(name="simulated", port=simulated, default="true")
     documents = "---\n".join(
-        [good, BACKEND.format(name="bad", port=bad, default="false"), MODEL, SPARED, POLICY]
+        [
+            good,
+            BACKEND.format(name="bad", port=bad, default="false"),
+            BACKEND.format(name="rude", port=rude.port, default="false"),
+            MODEL,
+            SPARED,
+            TALKER,
+            POLICY,
+        ]
     )
     folder: Path = tmp_path_factory.mktemp("releases")
     with Mesh(folder, documents, options=["--admin-token", ADMIN]) as mesh:
@@ -108,11 +134,11 @@ async def called(governed: Governed, number: int, model: str = "m", **headers: s
 
 
 async def called_by(
-    governed: Governed, callers: Sequence[Mapping[str, str]], model: str = "m"
+    governed: Governed, callers: Sequence[Mapping[str, str]], model: str = "m", **more: Any
 ) -> list[tuple[int, str]]:
     """Call a Model once with the headers of each caller."""
     async with httpx.AsyncClient(base_url=governed.mesh.url, timeout=30, verify=PLAIN) as client:
-        body = {"model": model, **HELLO}
+        body = {"model": model, **HELLO, **more}
         room = asyncio.Semaphore(20)
 
         async def one(headers: Mapping[str, str]) -> tuple[int, str]:
@@ -182,6 +208,29 @@ async def test_a_fallback_does_not_hide_a_bad_version(governed: Governed) -> Non
         assert time.monotonic() < deadline, status(governed, "spared")
         assert {code for code, _ in await called(governed, 50, "spared")} == {200}
     assert status(governed, "spared")["reason"].startswith("errorRate")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_version_that_refuses_goes_back(governed: Governed, rude: RudeProvider, stream: bool) -> None:
+    """Although every answer is a success, read whole or as a stream that passes as it is."""
+
+    def answer(seen: Seen) -> list[Piece]:
+        asked = json.loads(seen.body)
+        reason = "content_filter" if asked["model"] == "new" else "stop"
+        if not stream:
+            choice = {"index": 0, "message": {"role": "assistant", "content": "H"}, "finish_reason": reason}
+            return [reply(body={**completion(), "choices": [choice]})]
+        return stream_reply([event(delta("H")), event(delta(finish=reason)), b"data: [DONE]\n\n"])
+
+    script = rude.script(f"refuses-{stream}", answer)
+    gates = {"minRequests": 5000, "refusalRate": {"maxIncrease": 0.02}}
+    apply(governed, release("talks", model="talker", steps=[50], gates=gates))
+    deadline = time.monotonic() + 20
+    while status(governed, "talks")["phase"] not in ("rolling-back", "rolled-back"):
+        assert time.monotonic() < deadline, status(governed, "talks")
+        found = await called_by(governed, [script] * 40, "talker", stream=stream)
+        assert {code for code, _ in found} == {200}
+    assert status(governed, "talks")["reason"].startswith("refusalRate: 1 on the new version, 0 on the old")
 
 
 async def test_a_good_version_goes_on_by_itself(governed: Governed) -> None:

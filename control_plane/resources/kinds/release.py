@@ -61,6 +61,7 @@ class Gates(Spec):
     ttft_p95: MaxRatio = Field(default=MaxRatio(), alias="ttftP95")
     cost: MaxRatio | None = None
     output_length: MaxRatio | None = None
+    refusal_rate: MaxIncrease | None = None
     prometheus: Annotated[Items[PrometheusGate], Field(max_length=MAX_QUERIES)] = ()
     min_requests: Annotated[int, Field(ge=1)] = 200
     max_wait_ms: PositiveDurationMs | None = Field(default=None, alias="maxWait")

@@ -198,6 +198,24 @@ async def test_only_json_answers_are_read(status: int, headers: dict[str, str], 
     assert pipeline.response_head(exchange, status, headers) is Wish.NOTHING
 
 
+async def test_a_refusal_goes_to_the_access_log() -> None:
+    """Read whole, or joined from the parts of a stream."""
+    pipeline, exchange, _ = opened(head(), Recorder())
+    await pipeline.request_body(exchange, BODY)
+    assert pipeline.response_head(exchange, 200, JSON) is Wish.WHOLE
+    document = {"choices": [{"finish_reason": "content_filter", "message": {"content": "H"}}]}
+    assert dict(pipeline.response_body(exchange, orjson.dumps(document))) == {"filtered": 1.0}
+    pipeline, exchange, _ = opened(head(), Recorder())
+    await pipeline.request_body(exchange, orjson.dumps({**HELLO, "stream": True}))
+    exchange.wants_stream = True
+    assert pipeline.response_head(exchange, 200, {"content-type": "text/event-stream"}) is Wish.CHUNKS
+    choice = b'{"index":0,"delta":{"content":"H"},"finish_reason":"content_filter"}'
+    pipeline.response_chunk(exchange, b'data: {"choices":[' + choice + b"]}\n\n", end=False)
+    assert not exchange.refused
+    pipeline.response_chunk(exchange, b"data: [DONE]\n\n", end=True)
+    assert exchange.refused
+
+
 async def test_the_tokens_of_embeddings_are_read_here() -> None:
     """Envoy counts those of completions by itself."""
     for path, document, wanted in (

@@ -151,6 +151,26 @@ async def test_a_miss_then_a_hit(processor: Running) -> None:
     assert replies[1].immediate_response.body == ANSWER
 
 
+async def test_a_refusal_is_told_to_the_access_log(processor: Running) -> None:
+    """Beside the answer, which passes as it is: whole, or with the end of its stream."""
+    refusal = {"choices": [{"finish_reason": "content_filter", "message": {"content": "H"}}]}
+    whole = ProcessingRequest(response_body=HttpBody(body=orjson.dumps(refusal), end_of_stream=True))
+    told = (await processor.call(REQUEST, BODY, RESPONSE, whole))[-1]
+    assert told.dynamic_metadata["outrigger"]["filtered"] == 1.0
+    asked = orjson.dumps({**HELLO, "stream": True, "stream_options": {"include_usage": True}})
+    body = ProcessingRequest(request_body=HttpBody(body=asked, end_of_stream=True))
+    head = with_headers("response_headers", __status="200", content_type="text/event-stream")
+    part = b'data: {"choices":[{"index":0,"delta":{"content":"H"},"finish_reason":"content_filter"}]}\n\n'
+    parts = [
+        ProcessingRequest(response_body=HttpBody(body=part)),
+        ProcessingRequest(response_body=HttpBody(body=b"data: [DONE]\n\n", end_of_stream=True)),
+    ]
+    *_, first, last = await processor.call(REQUEST, body, head, *parts)
+    assert "outrigger" not in first.dynamic_metadata
+    assert last.dynamic_metadata["outrigger"]["filtered"] == 1.0
+    assert not last.response_body.response.HasField("body_mutation")
+
+
 async def test_a_request_without_a_body_is_answered_at_its_headers(processor: Running) -> None:
     """Nobody waits for a body that will not come."""
     end = with_headers(

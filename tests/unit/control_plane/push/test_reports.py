@@ -82,10 +82,12 @@ def test_statistics_are_values() -> None:
 
 def test_of_a_release_whatever_is_no_answer_is_an_error() -> None:
     """A version that is refused or throttled serves nobody."""
-    item = push_pb2.VersionStatistics(release="r", version="v", calls=9, errors=1, throttled=2, refused=3)
+    item = push_pb2.VersionStatistics(
+        release="r", version="v", calls=9, errors=1, throttled=2, refused=3, filtered=4
+    )
     item.duration[70], item.output[50], item.input_tokens = 3, 3, 5
     found = releases_of(push_pb2.Statistics(epoch="e", releases=[item]))
-    assert found == (ReleaseCounts("r", "v", Counts(9, 6, 5, 0, {70: 3}, {}, {50: 3})),)
+    assert found == (ReleaseCounts("r", "v", Counts(9, 6, 5, 0, {70: 3}, {}, {50: 3}, 4)),)
 
 
 def test_tiers_are_told() -> None:

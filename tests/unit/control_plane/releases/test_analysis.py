@@ -82,6 +82,17 @@ def test_a_few_errors_are_nobodys_fault() -> None:
     assert verdict.outcome is Outcome.WAIT
 
 
+def test_a_version_that_refuses_goes_back() -> None:
+    """A few refusals are nobody's fault; many are, of answers that otherwise succeed."""
+    gates = gates_of(Gates.model_validate({"refusalRate": {"maxIncrease": 0.02}}))
+    for refusals, outcome in ((4, Outcome.WAIT), (40, Outcome.FAIL)):
+        new = replace(calls(80), filtered=refusals)
+        analysis = folded(Analysis(), Both(replace(calls(720), filtered=2), new), gates, 0.1)
+        verdict = judged(analysis, gates, 0.1, 20)
+        assert verdict.outcome is outcome
+        assert verdict.reason.startswith("refusalRate")
+
+
 def test_few_callers_are_gathered_until_there_is_something_to_compare() -> None:
     """With one call a second no interval has both versions; their sum does."""
     both = [Both(calls(1), NOTHING), Both(NOTHING, calls(1, 1))]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from control_plane.releases.counts import NEITHER, NOTHING, Both, Counts
 
-ONE = Counts(3, 1, 30, 60, {5: 2}, {4: 1}, {7: 2})
-TWO = Counts(4, 0, 40, 80, {5: 1, 6: 3}, {}, {7: 4})
+ONE = Counts(3, 1, 30, 60, {5: 2}, {4: 1}, {7: 2}, 1)
+TWO = Counts(4, 0, 40, 80, {5: 1, 6: 3}, {}, {7: 4}, 2)
 
 
 def test_what_came_since_is_what_was_added() -> None:

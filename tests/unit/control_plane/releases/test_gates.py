@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from control_plane.releases.counts import NEITHER, NOTHING, Both, Counts
-from control_plane.releases.gates import ErrorRate, Mean, Quantile, gates_of
+from control_plane.releases.gates import ErrorRate, Mean, Quantile, RefusalRate, gates_of
 from control_plane.resources.kinds.model import Prices
 from control_plane.resources.kinds.release import Gates, MaxRatio
 
@@ -21,8 +21,8 @@ def times(**buckets: int) -> Counts:
 def test_the_default_gates() -> None:
     """What is not asked for is not judged."""
     assert [gate.name for gate in gates_of(Gates())] == ["errorRate", "latencyP95", "ttftP95"]
-    asked = Gates.model_validate({"cost": {}, "outputLength": {}})
-    assert [gate.name for gate in gates_of(asked)][3:] == ["cost", "outputLength"]
+    asked = Gates.model_validate({"cost": {}, "outputLength": {}, "refusalRate": {}})
+    assert [gate.name for gate in gates_of(asked)][3:] == ["cost", "outputLength", "refusalRate"]
 
 
 def test_errors_are_bad() -> None:
@@ -35,6 +35,16 @@ def test_errors_are_bad() -> None:
     assert gate.is_beyond(0.01, 0.03)
     assert not gate.is_beyond(0.01, 0.019)
     assert gate.figure(Counts(200, 4), 2.0) == pytest.approx(0.0078, abs=0.0005)
+
+
+def test_refusals_are_bad() -> None:
+    """And compared by their difference, as errors are."""
+    gate = RefusalRate(0.01)
+    interval = Both(Counts(95, 9, filtered=1), Counts(5, 9, filtered=2))
+    assert gate.bad(interval, NEITHER) == ((95, 1), (5, 2))
+    assert gate.figure(Counts(200, filtered=4)) == 0.02
+    assert gate.figure(NOTHING) is None
+    assert (gate.is_beyond(0.01, 0.03), gate.is_beyond(0.01, 0.019)) == (True, False)
 
 
 def test_what_is_slower_than_the_old_one_was_is_bad() -> None:

@@ -270,12 +270,22 @@ kind: Release
 metadata: {name: r}
 spec:
   {model: gpt-4o, from: stable, to: next, match: {workloads: ['shop*'], headers: {X-Team: a}}, stickyBy: [ip],
-   warmCache: 50}
+   warmCache: 50, gates: {refusalRate: {maxIncrease: 0.02}}}
 """
     )
     shop = compile_snapshot(documents(text), "shop-1", 3, shares={"r": 5.0})
     assert shop.models["gpt-4o"].releases == (
-        Rollout("r", "stable", "next", 0.05, "release:r", ("ip",), headers={"x-team": "a"}, warm_cache=50),
+        Rollout(
+            "r",
+            "stable",
+            "next",
+            0.05,
+            "release:r",
+            ("ip",),
+            headers={"x-team": "a"},
+            warm_cache=50,
+            reads_answers=True,
+        ),
     )
     assert decode(encode(shop)) == shop
     for workload, shares in (("web", {"r": 5.0}), ("shop-1", {})):

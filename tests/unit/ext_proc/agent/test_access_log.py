@@ -92,6 +92,7 @@ def test_decided_chat() -> None:
         stream=True,
         input_tokens=12.0,
         output_tokens=40.0,
+        filtered=1.0,
     )
     entry.request.request_headers["traceparent"] = "00-a-b-01"
     assert recorded(entry) == RequestRecord(
@@ -109,6 +110,7 @@ def test_decided_chat() -> None:
         stream=True,
         input_tokens=12,
         output_tokens=40,
+        filtered=True,
         traceparent="00-a-b-01",
         request_id="req-1",
     )

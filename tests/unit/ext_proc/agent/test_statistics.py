@@ -124,8 +124,8 @@ def test_calls_of_a_release_are_counted_for_it_too() -> None:
     assert not counts.urgent
     counts.use(Snapshot("1", models={"m": model, "n": Model("n", (Version("v", "b", "u"),))}))
     assert counts.urgent
-    counts.record(record(release="r", assigned="v", output_tokens=8))
-    counts.record(record(release="r", assigned="w", model="n"))
+    counts.record(record(release="r", assigned="v", output_tokens=8, filtered=True))
+    counts.record(record(release="r", assigned="w", model="n", filtered=True))
     counts.record(record(release="r", assigned="w", version="w", status=429))
     counts.record(record(release="gone", assigned="w", version="w"))
     counts.record(record(release="r", assigned="w", version="w", attempts=0))
@@ -136,6 +136,7 @@ def test_calls_of_a_release_are_counted_for_it_too() -> None:
     ]
     assert (told.releases[1].errors, told.releases[1].throttled, len(told.releases[1].duration)) == (1, 1, 0)
     assert dict(told.releases[0].output) == {22: 1}
+    assert [item.filtered for item in told.releases] == [1, 0]
     assert [(item.model, item.version, item.calls) for item in told.versions] == [
         ("m", "v", 1),
         ("m", "w", 2),

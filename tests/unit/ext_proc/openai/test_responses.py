@@ -47,6 +47,20 @@ def test_a_whole_chat() -> None:
     assert read(document) == Completion(Usage(3, 4), ("stop", "length"), True, "m-1", 2)
 
 
+@pytest.mark.parametrize(
+    ("choice", "refused"),
+    [
+        ({**STOP, "finish_reason": "content_filter"}, True),
+        ({**STOP, "message": {"role": "assistant", "content": None, "refusal": "No."}}, True),
+        ({**STOP, "message": {"role": "assistant", "content": "Hi", "refusal": None}}, False),
+        (STOP, False),
+    ],
+)
+def test_a_refusal_is_seen(choice: dict[str, Any], refused: bool) -> None:
+    """One choice of several is enough."""
+    assert read({"choices": [STOP, choice]}).refused is refused
+
+
 def test_null_error_beside_choices_is_no_error() -> None:
     """Some servers write `"error": null` into every answer."""
     assert read({"choices": [STOP], "error": None}).complete

@@ -57,6 +57,18 @@ async def test_a_release_is_told() -> None:
     assert (opened.version_name, opened.release, opened.assigned) == ("new", "r", "new")
 
 
+async def test_an_answer_is_read_for_a_release_that_counts_refusals() -> None:
+    """For its own callers only."""
+    for reads, tiers, wanted in ((True, (), True), (True, ("gold",), False), (False, (), False)):
+        release = Rollout("r", "old", "new", 1.0, "salt", tiers=tiers, reads_answers=reads)
+        model = replace(TWO, releases=(release,))
+        opened = exchange(snapshot(models={"m": model}))
+        opened.model, opened.wants_body = model, False
+        opened.request = replace(opened.parsed, stream=True)
+        await Assign(lambda: 0.5).on_request(opened)
+        assert (opened.wants_body, opened.wants_stream) == (wanted, wanted)
+
+
 async def test_whoever_is_taken_in_its_place_passes_it_over() -> None:
     """Taking the assigned one, or learning that it answered, passes over nobody."""
     spare = Model("spare", (Version("v", "b", "spare-1"),))
