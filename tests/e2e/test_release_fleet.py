@@ -43,7 +43,24 @@ metadata: {{name: r}}
 spec:
   {{model: m, from: old, to: new, steps: [20, 100], bake: 1h, gates: {{minRequests: 5000}},
     notify: [{{url: 'http://127.0.0.1:{port}/hook', secret: {{env: HOOK_SECRET}}}}]}}
+---
+kind: Model
+metadata: {{name: n}}
+spec: {{versions: [{{name: old, backend: b}}, {{name: new, backend: b, weight: 0}}]}}
+---
+kind: Release
+metadata: {{name: asked}}
+spec: {{model: n, from: old, to: new, gates: {{prometheus: [{{query: bad_ratio, max: 0.1}}]}}}}
 """
+BAD_RATIO = b'{"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "0.5"]}]}}'
+
+
+async def prometheus(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer one query as Prometheus would."""
+    assert (await reader.readuntil(b"query=bad_ratio")).startswith(b"POST /api/v1/query HTTP/1.1")
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(BAD_RATIO) + BAD_RATIO)
+    await writer.drain()
+    writer.close()
 
 
 class Webhook:
@@ -136,11 +153,20 @@ class ControlPlane:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         until(lambda: http_status(f"http://127.0.0.1:{self.port}/healthz") == 200, 20, "it serves")
 
+    def metrics(self) -> str:
+        """Return what it shows to Prometheus."""
+        return self.api.get("/metrics").text
+
     def end(self, number: signal.Signals) -> None:
         """End it, if it runs."""
         if self._process is not None:
             self._process.send_signal(number)
             self._process.wait(15)
+
+
+def asked_phase(phase: str) -> str:
+    """Return the series of a phase of the Release that asks Prometheus."""
+    return f'outrigger_release_phase{{model="n",phase="{phase}",release="asked"}}'
 
 
 async def when(condition: Any, seconds: float, what: str) -> None:
@@ -160,10 +186,12 @@ async def test_a_rollback_reaches_every_sidecar_within_a_second_and_is_told(
     (tmp_path / "p.yaml").write_text(POLICY.format(port=server.sockets[0].getsockname()[1]))
     address = f"unix:{tmp_path / 'push.sock'}"
     plane = ControlPlane(tmp_path, address)
+    measured = await asyncio.start_server(prometheus, "127.0.0.1", 0)
+    asked = f"http://127.0.0.1:{measured.sockets[0].getsockname()[1]}"
     sidecars = [Sidecar(address, number) for number in range(SIDECARS)]
     following: list[asyncio.Task[None]] = []
     try:
-        await asyncio.to_thread(plane.start, "-f", str(tmp_path / "p.yaml"))
+        await asyncio.to_thread(plane.start, "-f", str(tmp_path / "p.yaml"), "--prometheus", asked)
         following += [asyncio.create_task(sidecar.client.run()) for sidecar in sidecars]
         await when(lambda: all(sidecar.share == 0.2 for sidecar in sidecars), 10, "all follow")
         await when(lambda: webhook.types == ["started"], 5, "the start is told")
@@ -178,18 +206,24 @@ async def test_a_rollback_reaches_every_sidecar_within_a_second_and_is_told(
         await when(lambda: all(sidecar.spared_at for sidecar in sidecars), 10, "all are back")
         reached_at = max(sidecar.spared_at for sidecar in sidecars)
         await when(lambda: webhook.refused >= 2, 10, "the webhook refused twice")
-        await asyncio.sleep(0.5)
+        # Three bad answers, five seconds apart, and the other Release goes back too.
+        shows = f"{asked_phase('rolled-back')} 1.0"
+        deadline = time.monotonic() + 30
+        while shows not in await asyncio.to_thread(plane.metrics):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.2)
         await asyncio.to_thread(plane.end, signal.SIGKILL)
         webhook.down = False
         await asyncio.to_thread(plane.start)
         await when(lambda: "rolled-back" in webhook.types, 60, "the rollback is told")
-        shown = await asyncio.to_thread(lambda: plane.api.get("/metrics").text)
+        shown = await asyncio.to_thread(plane.metrics)
     finally:
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
         await asyncio.to_thread(plane.end, signal.SIGTERM)
         server.close()
+        measured.close()
     assert webhook.types == ["started", "rolling-back", "rolled-back"]
     assert len(set(webhook.ids)) == 3
     decided = webhook.told[1]
