@@ -87,8 +87,8 @@ class Releases:
 
         Raises:
             NotFoundError: there is no such Release.
-            ReleaseConflictError: it has ended, began anew since the request came, or has moved since; pause and
-                abort stop it wherever it has got to.
+            ReleaseConflictError: it has ended, began anew since the request came, or has moved since; pause
+                and abort stop it wherever it has got to.
         """
         seen = _standing(self._ledger.state.head, name)
         async with self._ledger.change() as change:

@@ -19,6 +19,7 @@ from ext_proc.redaction.masks import Masks
 
 # A list of objects and an empty one are no beginnings of a placeholder.
 _BRACKET: Final = re.compile(rb"\[(?![{\]])|\\u005[bB]")
+_NOT_SAID_AGAIN: Final = frozenset(("choices", "error", "usage"))
 
 # An object's field, or an item of a list: its index or place, and its type where it has no index.
 Step = str | tuple[int, str | None]
@@ -75,13 +76,17 @@ class StreamRestorer:
 
     def _restored(self, block: bytes, event: Event, chunk: dict[str, Any]) -> bytes:
         choices = chunk.get("choices")
-        self._top = {name: value for name, value in chunk.items() if name not in ("choices", "usage")}
-        changed = restore_texts(self._masks, self._top.get("error"))
-        before = b""
+        changed = restore_texts(self._masks, chunk.get("error"))
+        # Nothing of an answer comes behind an error.
+        before = self._rest() if "error" in chunk else b""
+        if isinstance(choices, list):
+            self._top = {name: value for name, value in chunk.items() if name not in _NOT_SAID_AGAIN}
         for position, choice in enumerate(choices if isinstance(choices, list) else ()):
             if not isinstance(choice, dict):
                 continue
-            number = choice.get("index", position)
+            number = choice.get("index")
+            if number is None:
+                number = position
             if not isinstance(number, int):
                 continue
             ends = choice.get("finish_reason") is not None

@@ -85,8 +85,14 @@ def is_used_up(message: ProcessingRequest) -> bool:
 
 
 def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:
-    """Read the response's status and headers; of a name that came twice the last value stands."""
+    """Read the response's status and headers; of a name that came twice the last value stands.
+
+    Media types ignore case; that of the response is read in lower case.
+    """
     headers = _by_name(message.headers.headers)
+    media_type = headers.get("content-type")
+    if media_type is not None and not media_type.islower():
+        headers["content-type"] = media_type.lower()
     status = headers.get(":status", "")
     return (int(status) if status.isdecimal() else 0), headers
 

@@ -214,7 +214,7 @@ end
 -- Return the body of an error, "" when it is none that can be read. Headers must be asked for anew afterwards.
 local function error_text(handle)
   local length = tonumber(handle:headers():get("content-length") or "0")
-  local kind = handle:headers():get("content-type") or "application/json"
+  local kind = (handle:headers():get("content-type") or "application/json"):lower()
   if not length or length > READ_AT_MOST or not kind:find("json", 1, true) then return "" end
   local body = handle:body()
   return body and body:getBytes(0, math.min(body:length(), READ_AT_MOST)) or ""

@@ -118,6 +118,24 @@ def test_what_was_held_is_told_in_the_end(last: list[bytes]) -> None:
         assert stream.endswith(last[0])
 
 
+def test_an_error_is_told_once_and_behind_what_was_held() -> None:
+    """The error is the last word; what was held keeps the marks of its stream."""
+    error = b'data: {"error": {"message": "no"}}\n\n'
+    stream = restored(chunk(content="a [PHONE_"), error)
+    assert stream.endswith(error)
+    assert stream.count(b"error") == 1
+    assert said(stream.removesuffix(error)) == {"0.content": "a [PHONE_"}
+    assert all(
+        json.loads(event.data)["id"] == "c" for event in EventParser().feed(stream.removesuffix(error))
+    )
+
+
+def test_a_choice_without_a_number_has_that_of_its_place() -> None:
+    """Some providers write null."""
+    event = chunk(content="[PHONE_1]").replace(b'"index": 0', b'"index": null')
+    assert PHONE.encode() in restored(event)
+
+
 def test_the_last_part_may_carry_the_end() -> None:
     """Text in the chunk that finishes its choice is not held."""
     stream = restored(chunk(content="[PHONE"), chunk(content="_1] [EM", finish="stop"), DONE)

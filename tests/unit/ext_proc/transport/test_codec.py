@@ -57,6 +57,8 @@ def test_a_status_that_is_none_is_zero() -> None:
         204,
         {":status": "204", "a": "b"},
     )
+    odd = headers((":status", b"200"), ("content-type", b"Application/JSON; Charset=UTF-8"))
+    assert codec.response_head(odd)[1]["content-type"] == "application/json; charset=utf-8"
 
 
 def test_forwarding_unchanged_carries_no_body() -> None:
