@@ -123,12 +123,13 @@ def ready_lines(settings: LaunchSettings, models: Sequence[str], *, token_shown:
     """Return the lines of the ready panel. `token_shown`: a new admin token stands above it."""
     host = reachable(settings.bind)
     proxy = f"http://{address(host, settings.proxy_port)}/v1"
-    lines = [f"proxy    {proxy}"]
+    lines = [f"proxy      {proxy}"]
     if settings.api_port is not None:
-        lines.append(f"API      http://{address(host, settings.api_port)}/docs")
-    lines.append(f"metrics  http://{address(host, settings.metrics_port)}/metrics")
+        lines.append(f"dashboard  http://{address(host, settings.api_port)}/")
+        lines.append(f"API        http://{address(host, settings.api_port)}/docs")
+    lines.append(f"metrics    http://{address(host, settings.metrics_port)}/metrics")
     if settings.demo:
-        lines.append("demo     answers come from the built-in simulated provider; use -f FILE for your own")
+        lines.append("demo       answers come from the built-in simulated provider; use -f FILE for your own")
     lines += ["", "Point any OpenAI client at it:", f"  export OPENAI_BASE_URL={proxy}"]
     if settings.demo:
         lines.append("  export OPENAI_API_KEY=demo")
