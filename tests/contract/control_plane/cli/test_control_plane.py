@@ -185,7 +185,9 @@ def test_every_setting_may_come_by_variable(tmp_path: Path) -> None:
     assert "given-by-the-operator" not in (tmp_path / "log").read_text()
 
 
-@pytest.mark.parametrize("options", [("--push-cert", "c"), ("--push-client-ca", "c"), ("--api-port", "x")])
+@pytest.mark.parametrize(
+    "options", [("--push-cert", "c"), ("--push-client-ca", "c"), ("--api-port", "x"), ("--prometheus", "x")]
+)
 def test_wrong_usage_ends_with_two(options: Sequence[str], tmp_path: Path) -> None:
     """A certificate has a key; an authority is for TLS."""
     with control_plane(tmp_path / "log", *options) as process:
