@@ -9,7 +9,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,9 @@ from tests.harness.rude import (
     stream_events,
 )
 
+ROLES = {"processor", "agent", "control-plane", "envoy"}
+Healed = Callable[[bool], Awaitable[Mesh]]
+
 both = pytest.mark.parametrize("fail_open", [True, False], ids=["open", "closed"])
 
 
@@ -52,6 +57,44 @@ def small_mesh(rude: RudeProvider, start_mesh: Callable[..., Mesh]) -> Callable[
         return start_mesh(SMALL_MESH.format(rude=rude.port, fail_open=str(fail_open).lower()))
 
     return start
+
+
+@pytest.fixture(scope="module")
+def lasting(rude: RudeProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Mesh]]:
+    """Give one mesh that fails open and one that does not, started when they are asked for first."""
+    with ExitStack() as running:
+
+        @cache
+        def of(fail_open: bool) -> Mesh:
+            documents = SMALL_MESH.format(rude=rude.port, fail_open=str(fail_open).lower())
+            return running.enter_context(Mesh(tmp_path_factory.mktemp("lasting"), documents))
+
+        yield of
+
+
+@pytest.fixture
+def healed_mesh(
+    lasting: Callable[[bool], Mesh], rude: RudeProvider, request: pytest.FixtureRequest
+) -> Healed:
+    """Give a small mesh that tests before may have hurt, once all of it is back."""
+    headers = rude.script(f"healed-{request.node.name}")
+
+    async def get(fail_open: bool) -> Mesh:
+        mesh = await asyncio.to_thread(lasting, fail_open)
+        request.node.funcargs["healed"] = mesh  # whose log is shown on failure
+
+        def complete() -> bool:
+            return {child.role for child in mesh.children()} >= ROLES and mesh.ready()
+
+        async def decided() -> bool:
+            answers = [await post(mesh.proxy_port, chat(f"healed {n}"), headers) for n in range(5)]
+            return {answer.get("x-outrigger-model") for answer in answers} == {"plain"}
+
+        await asyncio.to_thread(until, complete, 30, "every process is there")
+        await eventually(decided, 20, "requests are decided")
+        return mesh
+
+    return get
 
 
 @pytest.fixture
@@ -125,11 +168,9 @@ async def test_processor_dead(
 
 
 @both
-async def test_processor_hung(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, fail_open: bool
-) -> None:
+async def test_processor_hung(healed_mesh: Healed, rude: RudeProvider, script: str, fail_open: bool) -> None:
     """Requests wait at most 3 s until it is ejected, those that it had already taken too; then none waits."""
-    mesh = small_mesh(fail_open)
+    mesh = await healed_mesh(fail_open)
     headers = rude.script(script, reply(200, completion("as is")))
     await post(mesh.proxy_port, chat("before"), headers)
     (pid,) = mesh.pids("processor")
@@ -152,10 +193,10 @@ async def test_processor_hung(
 
 @both
 async def test_processor_dies_while_it_decides(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, fail_open: bool
+    healed_mesh: Healed, rude: RudeProvider, script: str, fail_open: bool
 ) -> None:
     """Requests that it had taken go to the default Backend as they came, byte for byte; or are 503."""
-    mesh = small_mesh(fail_open)
+    mesh = await healed_mesh(fail_open)
     headers = rude.script(script, reply(200, completion("as is")))
     (pid,) = mesh.pids("processor")
     body = b'{"model":"plain",  "messages":[{"role":"user","content":"hi"}]}'
@@ -178,10 +219,10 @@ async def test_processor_dies_while_it_decides(
 
 @both
 async def test_processor_dies_with_answers_on_their_way(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, fail_open: bool
+    healed_mesh: Healed, rude: RudeProvider, script: str, fail_open: bool
 ) -> None:
     """A JSON answer comes as the provider gave it, a stream to its end, whatever `failOpen` says."""
-    mesh = small_mesh(fail_open)
+    mesh = await healed_mesh(fail_open)
     body = b'{"id": "as the provider gave it",   "choices": []}'
     early, late = stream_events("one", "two"), stream_events("three", "four")[:-1]
     whole = rude.script(f"{script}-json", [Act.HOLD, reply(200, body)])
@@ -243,10 +284,10 @@ async def test_a_burst_of_thousands_waits_its_turn(
 
 @both
 async def test_control_plane_dead(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, fail_open: bool
+    healed_mesh: Healed, rude: RudeProvider, script: str, fail_open: bool
 ) -> None:
     """Nothing changes: requests are decided as before."""
-    mesh = small_mesh(fail_open)
+    mesh = await healed_mesh(fail_open)
     headers = rude.script(script)
     with nobody_restarts(mesh):
         kill_for_good(mesh, "control-plane")
@@ -255,9 +296,9 @@ async def test_control_plane_dead(
     assert {one.json()["model"] for one in rude.seen(script)} == {"renamed-upstream"}
 
 
-async def test_agent_dead(small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str) -> None:
+async def test_agent_dead(healed_mesh: Healed, rude: RudeProvider, script: str) -> None:
     """Without the agent what is in force stays in force; back again it disturbs nothing."""
-    mesh = small_mesh(False)
+    mesh = await healed_mesh(False)
     headers = rude.script(script)
     async with Callers(mesh, 4) as callers:
         await callers.more(20)
@@ -364,10 +405,10 @@ async def test_a_route_that_envoy_does_not_know(
 
 
 async def test_a_consumers_key_never_leaves_on_the_way_around(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str
+    healed_mesh: Healed, rude: RudeProvider, script: str
 ) -> None:
     """Failing open, a Consumer's key is removed before the default Backend sees the request."""
-    mesh = small_mesh(True)
+    mesh = await healed_mesh(True)
     headers = rude.script(script)
     with nobody_restarts(mesh):
         kill_for_good(mesh, "processor")
@@ -380,10 +421,10 @@ async def test_a_consumers_key_never_leaves_on_the_way_around(
 
 
 async def test_a_stream_with_nobody_watching_survives_everything(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str
+    healed_mesh: Healed, rude: RudeProvider, script: str
 ) -> None:
     """A stream outlives the deaths of processor, agent and control plane and their restarts."""
-    mesh = small_mesh(True)
+    mesh = await healed_mesh(True)
     pieces = [chunk(event(delta(f"w{number}"))) for number in range(4)]
     headers = rude.script(script, [STREAM_HEAD, pieces[0], Act.HOLD, *pieces[1:], STREAM_END])
     call = asyncio.create_task(post(mesh.proxy_port, chat("long", stream=True), headers, seconds=60))
