@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import cache
 
 from pydantic import TypeAdapter
 
 from control_plane.releases.analysis import Analysis
 from control_plane.releases.machine import Standing
 
-_STANDING: Final[TypeAdapter[Standing]] = TypeAdapter(Standing)
-_ANALYSIS: Final[TypeAdapter[Analysis]] = TypeAdapter(Analysis)
+
+@cache
+def _standing() -> TypeAdapter[Standing]:
+    return TypeAdapter(Standing)
+
+
+@cache
+def _analysis() -> TypeAdapter[Analysis]:
+    return TypeAdapter(Analysis)
 
 
 def standing_bytes(standing: Standing) -> bytes:
     """Return a standing as it is kept."""
-    return _STANDING.dump_json(standing)
+    return _standing().dump_json(standing)
 
 
 def standing_of(content: bytes) -> Standing:
@@ -24,12 +31,12 @@ def standing_of(content: bytes) -> Standing:
     Raises:
         ValueError: it is none.
     """
-    return _STANDING.validate_json(content)
+    return _standing().validate_json(content)
 
 
 def analysis_bytes(analysis: Analysis) -> bytes:
     """Return an analysis as it is kept."""
-    return _ANALYSIS.dump_json(analysis)
+    return _analysis().dump_json(analysis)
 
 
 def analysis_of(content: bytes | None) -> Analysis:
@@ -37,6 +44,6 @@ def analysis_of(content: bytes | None) -> Analysis:
     if content is None:
         return Analysis()
     try:
-        return _ANALYSIS.validate_json(content)
+        return _analysis().validate_json(content)
     except ValueError:
         return Analysis()

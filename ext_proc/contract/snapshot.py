@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import StringConstraints, TypeAdapter
@@ -254,12 +255,15 @@ class Snapshot:
     purges: tuple[Purge, ...] = ()
 
 
-_ADAPTER: TypeAdapter[Snapshot] = TypeAdapter(Snapshot)
+@cache
+def _adapter() -> TypeAdapter[Snapshot]:
+    # Made when a snapshot is first read or written, which most commands never do: a tenth of a second.
+    return TypeAdapter(Snapshot)
 
 
 def encode(snapshot: Snapshot) -> bytes:
     """Return the wire form of `snapshot`: JSON, UTF-8."""
-    return _ADAPTER.dump_json(snapshot)
+    return _adapter().dump_json(snapshot)
 
 
 def decode(content: bytes) -> Snapshot:
@@ -268,7 +272,7 @@ def decode(content: bytes) -> Snapshot:
     Raises:
         ValueError: `content` is no snapshot (pydantic's ValidationError names the place).
     """
-    return _ADAPTER.validate_json(content)
+    return _adapter().validate_json(content)
 
 
 def encode_content(snapshot: Snapshot) -> bytes:
