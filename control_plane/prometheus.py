@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import httpcore
 
 from control_plane.releases.asking import UnknownValueError
+from control_plane.trust import outgoing_tls
 
 TIMEOUT_S: Final = 4.0
 MAX_BYTES: Final = 1024 * 1024
@@ -22,7 +23,8 @@ class Prometheus:
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._timeout_s = timeout_s
-        self._pool = httpcore.AsyncConnectionPool(max_connections=8, keepalive_expiry=15.0)
+        tls = outgoing_tls() if self._url.startswith("https:") else None
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=tls, max_connections=8, keepalive_expiry=15.0)
 
     async def value(self, query: str) -> float:
         """Return what `query` comes to: a scalar, or a vector of exactly one sample.

@@ -120,7 +120,12 @@ class Courier:
         self.wake()
 
     async def _tell(self, bulletin: Bulletin) -> None:
-        webhook = Webhook.model_validate_json(bulletin.target)
+        try:
+            webhook = Webhook.model_validate_json(bulletin.target)
+        except ValueError:
+            refused = NotTakenError("this build does not understand it", for_good=True)
+            await self._not_taken(bulletin, refused)
+            return
         try:
             await self._send(bulletin, webhook)
         except NotTakenError as refused:

@@ -6,6 +6,7 @@ Private addresses are allowed: whoever may apply a Release may name them, as for
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -16,6 +17,7 @@ from control_plane.bulletins.secret_values import SecretUnknownError, secret_val
 from control_plane.bulletins.signing import headers_of
 from control_plane.registry.ports import Bulletin
 from control_plane.resources.kinds.release import Webhook
+from control_plane.trust import outgoing_tls
 
 TIMEOUT_S: Final = 10.0
 GONE: Final = 410
@@ -41,6 +43,7 @@ class Post:
         self._environment = environment
         self._time_s = time_s
         self._timeout_s = timeout_s
+        self._tls: ssl.SSLContext | None = None
 
     async def send(self, bulletin: Bulletin, webhook: Webhook) -> None:
         """Make one attempt.
@@ -53,7 +56,7 @@ class Post:
         headers = {"content-type": "application/json", "user-agent": "outrigger", **signed}
         try:
             async with asyncio.timeout(self._timeout_s):
-                status = await _post(webhook.url, headers, body)
+                status = await self._post(webhook.url, headers, body)
         except TimeoutError:
             raise NotTakenError("no answer in time") from None
         except (httpcore.NetworkError, httpcore.TimeoutException):
@@ -77,11 +80,12 @@ class Post:
         except SecretUnknownError as unknown:
             raise NotTakenError(str(unknown)) from None
 
-
-async def _post(url: str, headers: Mapping[str, str], body: bytes) -> int:
-    sent = [(name.encode(), value.encode()) for name, value in headers.items()]
-    async with (
-        httpcore.AsyncConnectionPool(max_connections=1) as pool,
-        pool.stream("POST", url, headers=sent, content=body) as answer,
-    ):
-        return int(answer.status)
+    async def _post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        if self._tls is None:
+            self._tls = outgoing_tls()
+        sent = [(name.encode(), value.encode()) for name, value in headers.items()]
+        async with (
+            httpcore.AsyncConnectionPool(ssl_context=self._tls, max_connections=1) as pool,
+            pool.stream("POST", url, headers=sent, content=body) as answer,
+        ):
+            return int(answer.status)

@@ -133,6 +133,14 @@ async def test_it_is_given_up_in_the_end(failure: NotTakenError, age: timedelta)
     assert (box.put, counted) == ([], [Result.GIVEN_UP])
 
 
+async def test_what_cannot_be_read_is_given_up() -> None:
+    """It would be tried for ever."""
+    box, receiver = Box([Bulletin("a", "r", '{"uri": "x"}', "{}", NOW, NOW)]), Receiver()
+    async with running(box, receiver) as (_, counted):
+        await until(lambda: box.gone == ["a"])
+    assert (receiver.urls, counted) == ([], [Result.GIVEN_UP])
+
+
 async def test_one_that_hangs_keeps_no_other_waiting() -> None:
     """And never more than a few are told at once."""
     box, receiver = Box(bulletin(str(number)) for number in range(AT_ONCE + 1)), Receiver()
