@@ -341,7 +341,7 @@ async def test_another_model_stands_in_with_the_same_masks(
     """Each attempt has its own model and key, none has a value, and the answer has all of them."""
 
     def answer(seen: Seen) -> list[Piece]:
-        return [reply(503, {"error": {"message": "down"}})] if "/failing/" in seen.target else echo(seen)
+        return [reply(500, {"error": {"message": "down"}})] if "/failing/" in seen.target else echo(seen)
 
     headers = rude.script(script, answer)
     text = f"call {PHONE} {MAIL}"
