@@ -55,7 +55,7 @@ from control_plane.startup import apply_at_start
 from control_plane.store.opening import store_for
 from ext_proc.contract.policies import Rank, rank
 from ext_proc.contract.snapshot import Snapshot
-from ext_proc.quick_start import started
+from ext_proc.quick_start import started, without
 from ext_proc.telemetry.logs import configure_logging
 
 API_STOP_S = 2
@@ -172,9 +172,11 @@ async def _listen_and_serve(
         proxy=HttpProxy(settings.playground_proxy) if settings.playground_proxy else None,
         series=series,
     )
-    app = create_application(
-        parts, version=version("outrigger-llm"), min_ready_sidecars=settings.min_ready_sidecars
-    )
+    # FastAPI asks of each route whether it has models of pydantic 1, and would load all of that to know.
+    with without("pydantic.v1"):
+        app = create_application(
+            parts, version=version("outrigger-llm"), min_ready_sidecars=settings.min_ready_sidecars
+        )
     push = PushServer(
         fleet,
         settings.push_address,
