@@ -139,7 +139,7 @@ function legend(lines) {
 /** A figure of a gate as it is read. */
 export function figure(gate, value) {
   if (value === null || value === undefined) return "–";
-  if (gate === "errorRate") return share(value);
+  if (gate === "errorRate" || gate === "refusalRate") return share(value);
   return gate.endsWith("P95") ? millis(value) : number(value, { digits: 2 });
 }
 

@@ -192,7 +192,7 @@ function named(gate, spec) {
 function bound(gate, spec) {
   const query = spec.gates?.prometheus?.[Number(QUERY.exec(gate.gate)?.[1])];
   if (query) return t(query.min === undefined || query.min === null ? "releases.atMost" : "releases.atLeast", { limit: number(gate.limit, { digits: 3 }) });
-  if (gate.gate === "errorRate") return t("releases.atMostMore", { limit: share(gate.limit) });
+  if (["errorRate", "refusalRate"].includes(gate.gate)) return t("releases.atMostMore", { limit: share(gate.limit) });
   return t("releases.atMostTimes", { limit: number(gate.limit, { digits: 2 }) });
 }
 
