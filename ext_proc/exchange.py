@@ -196,6 +196,8 @@ class Exchange:
     sent: Sent | None = None  # when it went to a Backend that is kept warm
     # batch
     batch_queue: Hashable | None = None  # the key of the queue that it went past at once
+    shared: bool = False  # a call that it shares with others has gone up
+    shared_failed: bool = False  # and has failed for good
     # where it was sent, once it was; whether a stand-in answered
     forwarded: Forward | None = None
     stood_in: bool = False

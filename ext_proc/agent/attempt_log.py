@@ -11,7 +11,7 @@ from collections.abc import Callable
 from envoy.data.accesslog.v3 import accesslog_pb2
 
 from ext_proc.contract import push_pb2
-from ext_proc.contract.headers import RETRY
+from ext_proc.contract.headers import KEY, RETRY
 
 
 class AttemptLog:
@@ -31,7 +31,8 @@ class AttemptLog:
             or (status >= 400 and headers.pop(RETRY, "") == "0" and not _says_when(headers))
         ):
             return
-        attempt = push_pb2.Attempt(backend=backend, status=status, headers=headers)
+        key = headers.pop(KEY, "")
+        attempt = push_pb2.Attempt(backend=backend, status=status, headers=headers, key=key)
         self.tell(push_pb2.Snapshot(attempt=attempt))
 
 

@@ -94,7 +94,7 @@ def _attempt_log() -> dict[str, object]:
                 "buffer_flush_interval": "0.02s",
                 "buffer_size_bytes": 0,
             },
-            "additional_response_headers_to_log": [headers.RETRY, *QUOTA_HEADERS],
+            "additional_response_headers_to_log": [headers.RETRY, headers.KEY, *QUOTA_HEADERS],
         },
     }
 

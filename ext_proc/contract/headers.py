@@ -27,7 +27,9 @@ ROUTE: Final = "x-outrigger-route"
 ORIGIN: Final = "x-outrigger-origin"  # the cluster of the processor that has a flight's stream
 FLIGHT: Final = "x-outrigger-flight"  # which flight
 
-# Inside only, from the filters of an attempt to Envoy's router, on an error.
+KEY: Final = "x-outrigger-key"  # with a call of its own: a digest of the key that it is made with
+
+# Inside only, from the filters of an attempt to Envoy's router, on an error; `KEY` for its log.
 RETRY: Final = "x-outrigger-retry"  # `1`, to be tried again, or `0`
 WAIT: Final = "x-outrigger-wait"  # whole seconds before the next attempt
 

@@ -299,7 +299,7 @@ class Secret(_message.Message):
     def __init__(self, name: _Optional[str] = ..., key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Attempt(_message.Message):
-    __slots__ = ("backend", "status", "headers")
+    __slots__ = ("backend", "status", "headers", "key")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -310,10 +310,12 @@ class Attempt(_message.Message):
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     backend: str
     status: int
     headers: _containers.ScalarMap[str, str]
-    def __init__(self, backend: _Optional[str] = ..., status: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    key: str
+    def __init__(self, backend: _Optional[str] = ..., status: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ..., key: _Optional[str] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ("version", "revision", "content", "encoding", "secrets", "kept", "question", "attempt")

@@ -18,6 +18,7 @@ RELEASE: Final = "release"  # the Release that chose the version; absent without
 ASSIGNED: Final = "assigned"  # with a Release: the version that it chose, whoever answered in the end
 CLAMPED: Final = "clamped"  # the request's parameters that a Policy changed; absent when it changed none
 BACKEND: Final = "backend"  # where it was sent first
+KEY: Final = "key"  # a digest of the caller's own key, of calls to a Backend that has none; else absent
 OPERATION: Final = "operation"  # chat | text_completion | embeddings (OTel gen_ai.operation.name)
 CACHE: Final = "cache"  # hit | miss | bypass | coalesced
 TIER: Final = "tier"  # the Tier's name; absent without one

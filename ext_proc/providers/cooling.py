@@ -1,5 +1,6 @@
 """Which Backends are to be left alone, and how they are asked again (pure; times are passed in).
 
+What cools is a scope (see `scopes`): the calls with one key, or all of a Backend and so of each of its keys.
 One that refuses cools until the time that it names, else for a while that grows. Afterwards few calls go
 first, twice as many each moment, until one is answered: whoever waited does not come back all at once, and a
 provider that is still down costs a call or two each time.
@@ -13,6 +14,7 @@ from typing import Final
 
 from ext_proc.contract.policies import RetryPolicy
 from ext_proc.providers.hints import Hint
+from ext_proc.providers.scopes import Scopes, backend_of
 
 LONGEST_S: Final = 3600.0
 """However long a provider asks for, it is asked again after that."""
@@ -34,28 +36,34 @@ class _State:
 
 
 class Cooling:
-    """The Backends that cool, or have lately. `draw` returns uniform numbers in [0, 1)."""
+    """The scopes that cool, or have lately. `draw` returns uniform numbers in [0, 1)."""
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
-        self._states: dict[str, _State] = {}
+        self._states: Scopes[_State] = Scopes()
 
     def __contains__(self, backend: str) -> bool:
-        """Whether `backend` cools, or has not been heard of since."""
+        """Whether `backend` or one of its keys cools, or has not been heard of since."""
         return backend in self._states
 
-    def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy, now: float) -> float:
-        """Take notice of an answer; return for how many seconds `backend` is left alone by it, 0 for not.
+    def knows(self, scope: str) -> bool:
+        """Whether exactly that scope cools, or has not been heard of since."""
+        return self._states.get(scope) is not None
 
-        An answer that comes while the Backend cools says nothing new, unless it asks for longer.
+    def observe(self, scope: str, status: int, hint: Hint, retry: RetryPolicy, now: float) -> float:
+        """Take notice of an answer; return for how many seconds `scope` is left alone by it, 0 for not.
+
+        An answer that comes while it cools says nothing new, unless it asks for longer. A good one clears its
+        Backend, too.
         """
-        state = self._states.get(backend)
         if not hint.cools:
-            if state is not None and now >= state.until and (status < 500 and status != 429):
-                del self._states[backend]
+            if status < 500 and status != 429:
+                for one in {scope, backend_of(scope)}:
+                    state = self._states.get(one)
+                    if state is not None and now >= state.until:
+                        self._states.drop(one)
             return 0.0
-        if state is None:
-            state = self._states[backend] = _State(0.0)
+        state = self._state(scope)
         cools_already = now < state.until
         if hint.wait_s is not None:
             wait_s = min(hint.wait_s, LONGEST_S)
@@ -70,37 +78,62 @@ class Cooling:
         state.until, state.let = now + wait_s, 0
         return wait_s
 
-    def cool(self, backend: str, wait_s: float, now: float) -> None:
-        """Leave `backend` alone for `wait_s`, as another processor has found out."""
-        state = self._states.setdefault(backend, _State(0.0))
+    def cool(self, scope: str, wait_s: float, now: float) -> None:
+        """Leave `scope` alone for `wait_s`, as another processor has found out."""
+        state = self._state(scope)
         if now + wait_s > state.until:
             state.until, state.let = now + min(wait_s, LONGEST_S), 0
 
     def forget(self, backend: str) -> None:
         """Take `backend` for a new one."""
-        self._states.pop(backend, None)
+        self._states.forget(backend)
 
-    def ready_in_s(self, backend: str, now: float) -> float:
-        """Return for how long `backend` still cools, 0 for not."""
-        state = self._states.get(backend)
-        return max(state.until - now, 0.0) if state is not None else 0.0
+    def keep(self, wanted: Callable[[str], bool]) -> None:
+        """Forget the Backends that are not `wanted`."""
+        self._states.keep(wanted)
 
-    def wait_s(self, backend: str, now: float) -> float:
+    def ready_in_s(self, scope: str, now: float) -> float:
+        """Return for how long `scope` still cools, by itself or with its Backend, 0 for not."""
+        return max((0.0, *(state.until - now for state in self._concerned(scope))))
+
+    def wait_s(self, scope: str, now: float) -> float:
         """Return 0 and count a call that goes now; else how long it has to wait before it asks again."""
-        state = self._states.get(backend)
+        backend = backend_of(scope)
+        for one in {scope, backend}:
+            state = self._states.get(one)
+            if state is not None and now - state.until > FORGOTTEN_S:
+                self._states.drop(one)
+        self._states.tidy(backend, lambda state: now - state.until > FORGOTTEN_S)
+        concerned = self._concerned(scope)
+        wait_s = max((_wait_s(state, now) for state in concerned), default=0.0)
+        if not wait_s:
+            for state in concerned:
+                state.let += 1
+        return wait_s
+
+    def take_back(self, scope: str) -> None:
+        """Count one call less: it did not go after all."""
+        for state in self._concerned(scope):
+            state.let = max(state.let - 1, 0)
+
+    def _state(self, scope: str) -> _State:
+        state = self._states.get(scope)
         if state is None:
-            return 0.0
-        since = now - state.until
-        if since < 0:
-            return -since
-        if since > FORGOTTEN_S:
-            del self._states[backend]
-            return 0.0
-        ramp = int(since / RAMP_S)
-        if ramp < RAMPS and state.let >= 2**ramp:
-            return (ramp + 1) * RAMP_S - since
-        state.let += 1
-        return 0.0
+            state = _State(0.0)
+            self._states.put(scope, state)
+        return state
+
+    def _concerned(self, scope: str) -> list[_State]:
+        found = (self._states.get(one) for one in {scope, backend_of(scope)})
+        return [state for state in found if state is not None]
+
+
+def _wait_s(state: _State, now: float) -> float:
+    since = now - state.until
+    if since < 0:
+        return -since
+    ramp = int(since / RAMP_S)
+    return (ramp + 1) * RAMP_S - since if ramp < RAMPS and state.let >= 2**ramp else 0.0
 
 
 def back_off_s(steps: int, retry: RetryPolicy, drawn: float) -> float:

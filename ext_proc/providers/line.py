@@ -36,11 +36,15 @@ class Obstacle(StrEnum):
 
 
 class Blocked(NamedTuple):
-    """When to ask again, and why not now. `hopeful`: it may well be sooner, so that waiting is worth it."""
+    """When to ask again, and why not now. `hopeful`: it may well be sooner, so that waiting is worth it.
+
+    `alone`: what is in the way is the call's own key, and nothing to those behind it in line.
+    """
 
     wait_s: float
     obstacle: Obstacle
     hopeful: bool = False
+    alone: bool = False
 
 
 class Went(NamedTuple):
@@ -105,7 +109,7 @@ class Line:
         """Wait for the turn of a call.
 
         Returns that it may go; else what was in the way when its patience ended, or when the Backend began to
-        cool and it can go `elsewhere`.
+        cool and it can go `elsewhere`; at once, if that is in the way of it `alone`.
         """
         now = asyncio.get_running_loop().time()
         self._came += 1
@@ -148,7 +152,7 @@ class Line:
                     first.patience_s * SHARE_OF_PATIENCE / len(self._waiters), first.until - loop.time()
                 )
                 outcome = await self._try_to_go(first.ask, bears_s)
-                if isinstance(outcome, Went):
+                if isinstance(outcome, Went) or outcome.alone:
                     self._goes(first, outcome)
                     continue
                 now = loop.time()
@@ -173,13 +177,13 @@ class Line:
             self._waiters.clear()
             self._emptied()
 
-    def _goes(self, waiter: Waiter, went: Went) -> None:
+    def _goes(self, waiter: Waiter, outcome: Outcome) -> None:
         if waiter in self._waiters:  # it may have left meanwhile
             self._waiters.remove(waiter)
         if waiter.outcome.done():
-            self._undo(went)
+            self._undo(outcome)
         else:
-            waiter.outcome.set_result(went)
+            waiter.outcome.set_result(outcome)
 
     def _undo(self, outcome: Outcome) -> None:
         if isinstance(outcome, Went) and outcome.draft is not None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from ext_proc.limits.window import SPAN_US, Window
 from ext_proc.openai.ratelimits import RateLimitHint
+from ext_proc.providers.scopes import Scopes, backend_of
 
 FREE: Final = 3
 """One part in so many of a window is used without a distance."""
@@ -66,19 +67,27 @@ class _Left:
     tokens: float
     reset_at: float
     at: float
+    before: float
 
 
 class Spread:
-    """What providers said is left, of those where it is little. Times are seconds of any beginning."""
+    """What providers said is left, of those where it is little. Times are seconds of any beginning.
+
+    What is left is a scope's own (see `scopes`).
+    """
 
     def __init__(self) -> None:
-        self._left: dict[str, _Left] = {}
+        self._left: Scopes[_Left] = Scopes()
 
     def __contains__(self, backend: str) -> bool:
-        """Whether little is left for `backend`."""
+        """Whether little is left for `backend` or one of its keys."""
         return backend in self._left
 
-    def observe(self, backend: str, quota: RateLimitHint, now: float) -> None:
+    def knows(self, scope: str) -> bool:
+        """Whether little is left for exactly that scope."""
+        return self._left.get(scope) is not None
+
+    def observe(self, scope: str, quota: RateLimitHint, now: float) -> None:
         """Take notice of what an answer said."""
         scarce = [
             (number, remaining, reset_s)
@@ -92,36 +101,45 @@ class Spread:
         ]
         if not scarce:
             if quota != RateLimitHint(retry_after_s=quota.retry_after_s):
-                self._left.pop(backend, None)
+                self._left.drop(scope)
             return
         amounts = [float("inf"), float("inf")]
         for number, remaining, _ in scarce:
             amounts[number] = remaining
-        before = self._left.get(backend)
-        reset_at = now + max(reset_s for *_, reset_s in scarce)
-        self._left[backend] = _Left(amounts[0], amounts[1], reset_at, before.at if before else now)
+        before = self._left.get(scope)
+        reset_at, at = now + max(reset_s for *_, reset_s in scarce), before.at if before else now
+        self._left.put(scope, _Left(amounts[0], amounts[1], reset_at, at, at))
 
     def forget(self, backend: str) -> None:
         """Take `backend` for a new one."""
-        self._left.pop(backend, None)
+        self._left.forget(backend)
 
-    def wait_s(self, backend: str, tokens: int, most_s: float, now: float) -> float:
+    def wait_s(self, scope: str, tokens: int, most_s: float, now: float) -> float:
         """Return 0 and count a call that goes now; else how long it should wait, if not above `most_s`."""
-        left = self._left.get(backend)
+        self._left.tidy(backend_of(scope), lambda left: left.reset_at <= now)
+        left = self._left.get(scope)
         if left is None:
             return 0.0
-        ahead = left.reset_at - now
-        if ahead <= 0:
-            del self._left[backend]
+        if left.reset_at <= now:
+            self._left.drop(scope)
             return 0.0
         share = max(1 / max(left.requests, 1.0), tokens / max(left.tokens, 1.0))
         at = left.at + min(share, 1.0) * (left.reset_at - left.at)
         if 0 < at - now <= most_s:
             return at - now
-        left.at = now
+        left.before, left.at = left.at, now
         left.requests -= 1
         left.tokens -= tokens
         return 0.0
+
+    def take_back(self, scope: str, tokens: int, at: float) -> None:
+        """Count one call less, which was let go at the time `at`: it did not go after all."""
+        left = self._left.get(scope)
+        if left is not None:
+            left.requests += 1
+            left.tokens += tokens
+            if left.at == at:
+                left.at = left.before
 
 
 def _little(limit: int | None) -> float:

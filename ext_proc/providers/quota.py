@@ -28,18 +28,25 @@ def limits_anything(quota: Quota) -> bool:
 
 
 class Ask(NamedTuple):
-    """What one call wants of a Backend. `most_us`: the longest distance to the call before that it bears."""
+    """What one call wants of a Backend. `most_us`: the longest distance to the call before that it bears.
+
+    `scope` is whose cooling concerns it (see `scopes`), "" for its Backend's alone.
+    """
 
     backend: str
     quota: Quota
     tokens: int = 0
     requests: int = 1
     most_us: int = 0
+    scope: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """What a call has drawn. `name` and `mirror` are those of one that is counted where others see it."""
+    """What a call has drawn. `name` and `mirror` are those of one that is counted where others see it.
+
+    One in `debt` was not asked for: the call had gone already.
+    """
 
     ask: Ask
     at_us: int
@@ -47,6 +54,7 @@ class Draft:
     holds: bool = True  # it has its place
     name: str = ""
     mirror: Draft | None = None
+    debt: bool = False
 
 
 class Wait(NamedTuple):
@@ -110,6 +118,13 @@ class MemoryQuotas:
             standing.tokens.add(now, ask.tokens)
         standing.held += 1
         return Draft(ask, now)
+
+    def charge(self, ask: Ask) -> Draft:
+        """Count a call that has gone without asking; it has no place."""
+        draft = self.note(ask)
+        self.release(draft)
+        draft.debt = True
+        return draft
 
     def used(self, backend: str) -> tuple[int, int]:
         """Return the requests and tokens that count at the moment."""

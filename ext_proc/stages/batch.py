@@ -160,6 +160,7 @@ class BatchStage(PassingStage):
     def _answer(self, exchange: Exchange, member: Member, codec: Codec) -> Answer | None:
         shares = member.done.result()
         if shares is None:
+            exchange.shared_failed = member.failed
             return _failed(member) if member.failed else None
         body = codec.compose(shares)
         if exchange.cache_key is not None or exchange.flight or exchange.metered or exchange.draft:
@@ -202,6 +203,8 @@ class BatchStage(PassingStage):
             decision = await self._decide(asking)
             if not isinstance(decision, Forward):
                 raise CallFailed("it has nowhere to go")
+            for member in batch.members:
+                member.exchange.shared = True
             async with self._turns, self._caller.call(leader.head, decision, b"") as reply:
                 body = await whole_body(reply)
                 if not is_readable(reply.status, reply.headers):

@@ -24,6 +24,7 @@ from ext_proc.openai.paths import Operation
 from ext_proc.pipeline import PassingStage
 from ext_proc.providers.line import SHARE_OF_PATIENCE, Blocked, Line, Obstacle, Outcome, Went
 from ext_proc.providers.quota import Ask, Draft, Wait, limits_anything
+from ext_proc.providers.scopes import backend_of, key_of, scope_of
 from ext_proc.providers.watch import Watch
 from ext_proc.refusals import refuse
 
@@ -37,6 +38,10 @@ class Quotas(Protocol):
 
     async def draw(self, ask: Ask) -> Draft | Wait:
         """Let a call go or tell it how long to wait."""
+        ...
+
+    def charge(self, ask: Ask) -> Draft:
+        """Count a call that has gone without asking; it has no place."""
         ...
 
     def settle(self, draft: Draft, tokens: int) -> None:
@@ -79,7 +84,8 @@ class Hold(PassingStage):
         self._quotas = quotas
         self._estimates = estimates
         self._clock = clock
-        self._lines: dict[str, Line] = {}
+        # By Backend, then by scope: calls of a key that cools wait in a line of their own.
+        self._lines: dict[str, dict[str, Line]] = {}
         self._held = 0
         # Calls to each Backend that are under way.
         self._under_way: dict[str, int] = {}
@@ -95,13 +101,20 @@ class Hold(PassingStage):
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Let a call go to a Backend that may be asked, hold it, or refuse it."""
         backend = exchange.backend
+        if exchange.candidates:
+            self._look_at_stand_ins(exchange)
         if backend is None or self._is_free(backend):
             return None
         own = Candidate(exchange.model, exchange.version, backend)
         return await self._hold(exchange, exchange.candidates or (own,))
 
     def on_response_head(self, exchange: Exchange) -> Answer | None:
-        """Let go of the tokens that a failed call has drawn; its request counts for the provider, too."""
+        """Let go of the tokens that a failed call has drawn; its request counts for the provider, too.
+
+        A stand-in that Envoy turned to has not been asked for: what it cost is a debt.
+        """
+        if exchange.stood_in:
+            self._charge(exchange)
         draft, response = exchange.draft, exchange.response
         if draft is not None and response is not None and not 200 <= response.status < 300:
             self._settle(draft, 0)
@@ -112,7 +125,7 @@ class Hold(PassingStage):
         draft, completion = exchange.draft, answered.completion
         if draft is None or not draft.open:
             return
-        if completion is None or not completion.complete or exchange.stood_in:
+        if completion is None or not completion.complete:
             self._settle(draft, 0)
         elif completion.usage is None:
             self._settle(draft, draft.ask.tokens)
@@ -128,19 +141,24 @@ class Hold(PassingStage):
         if draft is None:
             return
         if draft.open and not exchange.carried_on:
-            if exchange.forwarded is None:
+            if exchange.forwarded is None and not exchange.shared:
                 self._quotas.give_back(draft)
+            elif exchange.shared_failed:
+                self._settle(draft, 0)
             elif recorder is not None and recorder.usage is not None:
                 self._settle(draft, recorder.usage.total_tokens)
             else:
                 self._settle(draft, draft.ask.tokens)
         self._release(draft)
 
-    def heard(self, backend: str) -> None:
-        """Let whoever waits for `backend` look again: it cools, or has been heard of."""
-        line = self._lines.get(backend)
-        if line is not None:
-            line.look_again()
+    def heard(self, scope: str) -> None:
+        """Let whoever waits for `scope` look again: it cools, or has been heard of."""
+        backend = backend_of(scope)
+        lines = self._lines.get(backend)
+        if lines is not None:
+            for name, line in tuple(lines.items()):
+                if scope == backend or name in (scope, backend):
+                    line.look_again()
 
     def under_way(self, backend: str) -> int:
         """Return how many calls to `backend` this processor has under way, of one whose quota is known."""
@@ -148,7 +166,7 @@ class Hold(PassingStage):
 
     async def close(self) -> None:
         """Let nobody wait any more."""
-        for line in list(self._lines.values()):
+        for line in [line for lines in self._lines.values() for line in lines.values()]:
             await line.close()
 
     def _is_free(self, backend: Backend) -> bool:
@@ -159,11 +177,15 @@ class Hold(PassingStage):
         """Try the candidates in order; those that cool come last, the first to be ready before the others."""
         now = self._clock()
         patience_s = exchange.policy.hold.max_ms / 1000
-        ranked = sorted(candidates, key=lambda one: self._cooling.ready_in_s(one.backend.name, now))
+        ranked = sorted(
+            candidates, key=lambda one: self._cooling.ready_in_s(_scope(exchange, one.backend), now)
+        )
         blocked: Blocked | None = None
         for candidate, others in zip(ranked, (*ranked[1:], None), strict=True):
             left_s = max(patience_s - (self._clock() - now), 0.0)
-            elsewhere = others is not None and not self._cooling.ready_in_s(others.backend.name, now)
+            elsewhere = others is not None and not self._cooling.ready_in_s(
+                _scope(exchange, others.backend), now
+            )
             outcome = await self._wait_for(exchange, candidate.backend, left_s, elsewhere=elsewhere)
             if isinstance(outcome, Went):
                 if exchange.candidates:
@@ -180,28 +202,43 @@ class Hold(PassingStage):
         self, exchange: Exchange, backend: Backend, patience_s: float, *, elsewhere: bool
     ) -> Outcome:
         ask = self._ask(exchange, backend)
-        if backend.name not in self._lines:
+        if self._line_of(ask) not in self._lines.get(ask.backend, ()):
             outcome = await self._try_to_go(ask, patience_s * SHARE_OF_PATIENCE)
             if isinstance(outcome, Went) or not (outcome.hopeful or outcome.wait_s <= patience_s):
                 return outcome
         if self._held >= HELD_AT_MOST:
-            cools_s = self._cooling.ready_in_s(backend.name, self._clock())
+            cools_s = self._cooling.ready_in_s(ask.scope, self._clock())
             return Blocked(cools_s, Obstacle.COOLING if cools_s else Obstacle.QUOTA)
         await exchange.park()
-        # Looked for only now: a line is gone as soon as nobody waits in it.
-        line = self._lines.get(backend.name)
-        if line is None:
-            line = self._lines[backend.name] = Line(
-                self._try_to_go, self._give_back, partial(self._lines.__delitem__, backend.name)
-            )
         tier = exchange.loaded.snapshot.tiers.get(exchange.tier)
+        priority, until = tier.priority if tier is not None else 0, self._clock() + patience_s
         self._held += 1
         try:
-            return await line.wait(
-                ask, tier.priority if tier is not None else 0, patience_s, elsewhere=elsewhere
-            )
+            while True:
+                left_s = max(until - self._clock(), 0.0)
+                outcome = await self._line(ask).wait(ask, priority, left_s, elsewhere=elsewhere)
+                if isinstance(outcome, Went) or not outcome.alone:
+                    return outcome
         finally:
             self._held -= 1
+
+    def _line_of(self, ask: Ask) -> str:
+        known = self._cooling.knows(ask.scope) or self._spread.knows(ask.scope)
+        return ask.scope if known else ask.backend
+
+    def _line(self, ask: Ask) -> Line:
+        # Looked for when somebody is about to wait in it: a line is gone as soon as nobody does.
+        name = self._line_of(ask)
+        lines = self._lines.setdefault(ask.backend, {})
+        if name not in lines:
+            try_to_go = self._try_to_go if name == ask.backend else self._try_with_its_own
+            lines[name] = Line(try_to_go, self._give_back, partial(self._emptied, ask.backend, name))
+        return lines[name]
+
+    def _emptied(self, backend: str, name: str) -> None:
+        del self._lines[backend][name]
+        if not self._lines[backend]:
+            del self._lines[backend]
 
     def _ask(self, exchange: Exchange, backend: Backend) -> Ask:
         quota, tokens = backend.quota, 0
@@ -215,24 +252,38 @@ class Hold(PassingStage):
             elif quota.concurrency is not None:
                 # To know when it has ended.
                 exchange.wants_stream = exchange.wants_stream or exchange.request.stream
-        return Ask(backend.name, quota, tokens)
+        return Ask(backend.name, quota, tokens, scope=_scope(exchange, backend))
 
     async def _try_to_go(self, ask: Ask, bears_s: float) -> Outcome:
         """Draw what a call needs, unless something is in the way. `bears_s`: see `Line`."""
         now = self._clock()
-        wait_s = self._cooling.wait_s(ask.backend, now)
-        if not wait_s:
-            wait_s = self._spread.wait_s(ask.backend, ask.tokens, bears_s, now)
+        alone = self._line_of(ask) != ask.backend
+        wait_s = self._cooling.wait_s(ask.scope, now)
         if wait_s:
-            return Blocked(wait_s, Obstacle.COOLING)
-        draft: Draft | None = None
-        if limits_anything(ask.quota):
+            return Blocked(wait_s, Obstacle.COOLING, alone=alone)
+        wait_s = self._spread.wait_s(ask.scope, ask.tokens, bears_s, now)
+        if wait_s:
+            self._cooling.take_back(ask.scope)
+            return Blocked(wait_s, Obstacle.COOLING, alone=alone)
+        if not limits_anything(ask.quota):
+            return Went(None)
+        drawn: Draft | Wait | None = None
+        try:
             drawn = await self._quotas.draw(ask._replace(most_us=int(bears_s * 1e6)))
-            if isinstance(drawn, Wait):
-                return self._blocked(ask, drawn)
-            draft = drawn
-            self._under_way[ask.backend] = self._under_way.get(ask.backend, 0) + 1
-        return Went(draft)
+        finally:
+            if not isinstance(drawn, Draft):
+                # It does not go after all: another one may be the first to.
+                self._cooling.take_back(ask.scope)
+                self._spread.take_back(ask.scope, ask.tokens, now)
+        if isinstance(drawn, Wait):
+            return self._blocked(ask, drawn)
+        self._under_way[ask.backend] = self._under_way.get(ask.backend, 0) + 1
+        return Went(drawn)
+
+    async def _try_with_its_own(self, ask: Ask, bears_s: float) -> Outcome:
+        """Draw what a call needs that waits in line with others of its key: nothing concerns it alone."""
+        outcome = await self._try_to_go(ask, bears_s)
+        return outcome._replace(alone=False) if isinstance(outcome, Blocked) else outcome
 
     def _blocked(self, ask: Ask, wait: Wait) -> Blocked:
         if wait.rate is Rate.CONCURRENCY:
@@ -240,6 +291,25 @@ class Hold(PassingStage):
         # What calls under way have drawn above their use comes back with their answers.
         comes_back = wait.rate is Rate.TOKENS and self._under_way.get(ask.backend, 0) > 0
         return Blocked(wait.wait_s, Obstacle.QUOTA, hopeful=wait.paced or comes_back)
+
+    def _look_at_stand_ins(self, exchange: Exchange) -> None:
+        """Have the answer shown, if who may give it in the place of the first has a quota."""
+        request = exchange.request
+        for candidate in exchange.candidates[1:]:
+            quota = candidate.backend.quota
+            exchange.wants_head = exchange.wants_head or limits_anything(quota)
+            if quota.tokens_per_minute is not None and request is not None:
+                exchange.wants_body, exchange.wants_stream = True, exchange.wants_stream or request.stream
+
+    def _charge(self, exchange: Exchange) -> None:
+        """Have the Backend that answered count the call, and the first one count it as failed."""
+        draft, backend = exchange.draft, exchange.backend
+        if draft is not None:
+            self._settle(draft, 0)
+            self._release(draft)
+            exchange.draft = None
+        if backend is not None and limits_anything(backend.quota):
+            exchange.draft = self._quotas.charge(self._ask(exchange, backend))
 
     def _settle(self, draft: Draft, tokens: int) -> None:
         self._quotas.settle(draft, tokens)
@@ -260,6 +330,10 @@ class Hold(PassingStage):
         return self._estimates.estimate(
             exchange.model_name, request.operation, request.document, len(exchange.body)
         )
+
+
+def _scope(exchange: Exchange, backend: Backend) -> str:
+    return scope_of(backend.name, key_of(backend, exchange.tenant))
 
 
 def _refused(exchange: Exchange, blocked: Blocked) -> Answer:

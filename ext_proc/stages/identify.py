@@ -17,6 +17,7 @@ from ext_proc.exchange import Answer, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorCode
 from ext_proc.openai.paths import Operation
 from ext_proc.pipeline import PassingStage
+from ext_proc.providers.scopes import KEY_TENANT
 from ext_proc.refusals import refuse, require_consumer
 
 _BEARER = re.compile(r"\s*bearer\s+(.*?)\s*", re.IGNORECASE | re.DOTALL)
@@ -64,7 +65,7 @@ class Identify(PassingStage):
         else:
             account = [value for name in ACCOUNT if (value := head.headers.get(name))]
             if key or account:
-                exchange.tenant = f"key:{_sha256(chr(0).join((key, *account)))}"
+                exchange.tenant = f"{KEY_TENANT}{_sha256(chr(0).join((key, *account)))}"
             else:
                 exchange.tenant = f"workload:{snapshot.workload}"
         if not exchange.tier and loaded.tiers:

@@ -14,6 +14,7 @@ from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.openai.ratelimits import RateLimitHint, speaks_of_quota
 from ext_proc.pipeline import PassingStage
 from ext_proc.providers.hints import REFUSALS, Hint, read_hint
+from ext_proc.providers.scopes import key_of, scope_of
 
 ASK_AGAIN_S: Final = 0.02
 _SAYS_SOMETHING: Final = float("-inf")
@@ -34,8 +35,8 @@ class HintObserver(Protocol):
         """Say whether the answer of a call to `backend` matters in any case; `retry` is the call's Policy."""
         ...
 
-    def observe(self, backend: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
-        """Take notice of an answer; `retry` is the Policy of its call."""
+    def observe(self, scope: str, status: int, hint: Hint, retry: RetryPolicy) -> None:
+        """Take notice of an answer to a call of that scope; `retry` is its Policy."""
         ...
 
 
@@ -76,7 +77,8 @@ class Learn(PassingStage):
         if exchange.used_up and hint.wait_s is None:
             # A caller's empty account says nothing of the provider, which others pay by themselves.
             return None
-        self._hints.observe(backend.name, response.status, hint, exchange.policy.retry)
+        scope = scope_of(backend.name, key_of(backend, exchange.tenant))
+        self._hints.observe(scope, response.status, hint, exchange.policy.retry)
         if speaks:
             self._ask_at[backend.name] = _SAYS_SOMETHING
             self._quota.observe(backend.name, hint.quota)

@@ -14,10 +14,11 @@ from ext_proc.contract.headers import CREDENTIALS
 from ext_proc.contract.plans import Plan, StandIn
 from ext_proc.contract.routes import CallShape, cluster_name
 from ext_proc.contract.snapshot import Backend
-from ext_proc.exchange import Answer, Exchange, Forward, Reason, describe
+from ext_proc.exchange import Answer, Exchange, Forward, Metadata, Reason, describe
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.requests import encode
 from ext_proc.pipeline import PassingStage
+from ext_proc.providers.scopes import key_of
 from ext_proc.refusals import no_backend
 
 HEDGED_AT_MOST_BYTES: Final = 16 * 1024
@@ -42,7 +43,7 @@ class Route(PassingStage):
         return Forward(
             exchange.loaded.route(backend, policy, CallShape.RAW),
             remove=_own_key(exchange),
-            metadata=describe(exchange),
+            metadata=_described(exchange, backend),
             wants_response=exchange.wants_head,
         )
 
@@ -69,10 +70,16 @@ class Route(PassingStage):
             path=path,
             body=encode(request.document) if exchange.changed else None,
             remove=_own_key(exchange),
-            metadata=describe(exchange),
+            metadata=_described(exchange, backend),
             wants_response=exchange.wants_head or exchange.wants_body or exchange.wants_stream,
             plan=plan_of(exchange) if stand_ins else None,
         )
+
+
+def _described(exchange: Exchange, backend: Backend) -> Metadata:
+    """Say whose key it is, too, where that matters: each attempt's log then tells whom a refusal concerns."""
+    key = key_of(backend, exchange.tenant)
+    return (*describe(exchange), (telemetry.KEY, key)) if key else describe(exchange)
 
 
 def plan_of(exchange: Exchange) -> Plan:

@@ -73,16 +73,24 @@ class RedisQuotas:
         drawn = self._own.decide(ask, share=1 / self._askers.get(ask.backend, 1))
         if isinstance(drawn, Wait):
             return drawn
-        requests, tokens = self._owed.get(ask.backend, (0, 0))
-        self._owed[ask.backend] = (requests + ask.requests, tokens + ask.tokens)
+        self._owe(ask, ask.requests, ask.tokens)
         return Draft(ask, 0, mirror=drawn)
+
+    def charge(self, ask: Ask) -> Draft:
+        """Count a call that has gone without asking; the others hear of its tokens when they are settled."""
+        draft = Draft(ask, 0, holds=False, mirror=self._own.charge(ask), debt=True)
+        self._add(ask, ask.requests, 0)
+        return draft
 
     def settle(self, draft: Draft, tokens: int) -> None:
         """Count `tokens` in the place of the estimate. Only the first settlement counts."""
         if draft.open and draft.mirror is not None:
             draft.open = False
             self._own.settle(draft.mirror, tokens)
-            self._correct(draft, 0, tokens - draft.ask.tokens)
+            if draft.debt:
+                self._add(draft.ask, 0, tokens)
+            else:
+                self._correct(draft, 0, tokens - draft.ask.tokens)
 
     def give_back(self, draft: Draft) -> None:
         """Give back what was drawn for a call that was never sent."""
@@ -140,8 +148,7 @@ class RedisQuotas:
         try:
             drawn: Draft | Wait = await answer
         except Away:
-            requests, tokens = self._owed.get(ask.backend, (0, 0))
-            self._owed[ask.backend] = (requests + owed[0], tokens + owed[1])
+            self._owe(ask, *owed)
             raise
         except asyncio.CancelledError:
             if not answer.cancelled() and answer.exception() is None and isinstance(answer.result(), Draft):
@@ -169,6 +176,16 @@ class RedisQuotas:
             if self._renewing is None:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew(), name="places")
         return draft
+
+    def _owe(self, ask: Ask, more_requests: int, more_tokens: int) -> None:
+        requests, tokens = self._owed.get(ask.backend, (0, 0))
+        self._owed[ask.backend] = (requests + more_requests, tokens + more_tokens)
+
+    def _add(self, ask: Ask, requests: int, tokens: int) -> None:
+        if self._trips.is_away():
+            self._owe(ask, requests, tokens)
+        elif requests or tokens:
+            self._tell(ask, 0, -requests, tokens, "-")
 
     def _correct(self, draft: Draft, requests: int, tokens: int) -> None:
         if draft.name and (requests or tokens):

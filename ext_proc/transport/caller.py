@@ -16,6 +16,7 @@ import httpcore
 
 from ext_proc.continuation import CallFailed
 from ext_proc.contract import headers as names
+from ext_proc.contract import telemetry
 from ext_proc.exchange import Forward, RequestHead
 
 # Said anew by each hop.
@@ -92,6 +93,9 @@ def _request(head: RequestHead, forward: Forward, body: bytes) -> httpcore.Reque
         (b"host", HOST),
         (b"content-length", str(len(content)).encode()),
         (names.ROUTE.encode(), forward.route.encode()),
+    ]
+    own += [
+        (names.KEY.encode(), str(value).encode()) for name, value in forward.metadata if name == telemetry.KEY
     ]
     target = forward.path or (f"{head.path}?{head.query}" if head.query else head.path)
     url = httpcore.URL(scheme=b"http", host=HOST, port=None, target=_encoded(target))

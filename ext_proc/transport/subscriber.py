@@ -48,13 +48,14 @@ class Subscriber:
         log: FilteringBoundLogger,
         cache: CacheView | None = None,
         epoch: str = "",
-        on_attempt: Callable[[str, int, Mapping[str, str]], None] | None = None,
+        on_attempt: Callable[[str, int, Mapping[str, str], str], None] | None = None,
     ) -> None:
         """`target` is a gRPC address; `on_snapshot` is called after each switch.
 
         `jitter` returns a number in [0, 1), drawn anew at each call. With a `cache` its statistics are told,
         counted since `epoch` (unique to this process) began, and questions about it are answered.
-        `on_attempt` is told of attempts that the sidecar's Envoy has made: Backend, status, headers.
+        `on_attempt` is told of attempts that the sidecar's Envoy has made: Backend, status, headers, and
+        the digest of the caller's own key.
         """
         self._subscriber_id = subscriber_id
         self._holder = holder
@@ -127,7 +128,7 @@ class Subscriber:
         if self._on_attempt is None:
             return
         try:
-            self._on_attempt(attempt.backend, attempt.status, attempt.headers)
+            self._on_attempt(attempt.backend, attempt.status, attempt.headers, attempt.key)
         except Exception as error:
             # A defect; but who cannot learn from attempts still has to follow the policy.
             self._log.error("what an attempt says cannot be taken", error=type(error).__name__)

@@ -35,6 +35,8 @@ PLAIN = (
     "account",
     "leaves",
     "outage",
+    "keys",
+    "together",
 )
 MESH = """\
 kind: Policy
@@ -48,6 +50,10 @@ spec: {target: {models: [twice]}, retry: {attempts: 2, base: 100ms}}
 kind: Policy
 metadata: {name: short}
 spec: {target: {models: [few]}, hold: {max: 500ms}}
+---
+kind: Policy
+metadata: {name: together}
+spec: {target: {models: [together]}, batch: {mode: array, sendBelow: 1, maxWait: 100ms}}
 ---
 kind: Model
 metadata: {name: only-first}
@@ -266,6 +272,45 @@ async def test_higher_tiers_go_first(cooling: Mesh, rude: RudeProvider, script: 
     await asyncio.gather(first, *waiting)
     gold, free = (sorted(one.at for one in rude.seen(names[tier])) for tier in ("gold", "free"))
     assert max(gold) < min(free)
+
+
+async def test_a_refusal_of_one_key_holds_nobody_elses(
+    cooling: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """Where the callers' own keys pass through, each cools by itself; out of service is so for all."""
+    one = {"authorization": "Bearer sk-one", **rude.script(f"{script}-one", refusal(("retry-after", "30")))}
+    other = {
+        "authorization": "Bearer sk-other",
+        **rude.script(f"{script}-other", FINE, refusal(("retry-after", "30"), status=503)),
+    }
+    first, _ = await call(cooling, "keys", one)
+    assert (first.status, first.get("x-outrigger-key")) == (429, None)
+    assert (await call(cooling, "keys", one))[0].get("x-outrigger-error") == "cooling"
+    await asyncio.sleep(0.3)  # what Envoy's log of attempts says of it has come by then
+    answer, took = await call(cooling, "keys", other)
+    assert answer.status == 200
+    assert took < 1.0
+    assert (await call(cooling, "keys", other))[0].status == 503
+    for headers in (other, {"authorization": "Bearer sk-third", **rude.script(f"{script}-third", FINE)}):
+        assert (await call(cooling, "keys", headers))[0].get("x-outrigger-error") == "cooling"
+    assert not rude.seen(f"{script}-third")
+
+
+async def test_a_processors_own_call_says_whose_key_it_is(
+    cooling: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """A batch's call is refused: only those with its key wait, and no provider sees what says so."""
+    refused = {
+        "authorization": "Bearer sk-one",
+        **rude.script(f"{script}-one", refusal(("retry-after", "30"))),
+    }
+    other = {"authorization": "Bearer sk-other", **rude.script(f"{script}-other", FINE)}
+    await call(cooling, "together", refused)
+    await asyncio.sleep(0.3)
+    assert (await call(cooling, "together", refused))[0].get("x-outrigger-error") == "cooling"
+    assert (await call(cooling, "together", other))[0].status == 200
+    seen = rude.seen(f"{script}-one") + rude.seen(f"{script}-other")
+    assert all(one.get("x-outrigger-key") is None for one in seen)
 
 
 async def test_an_outage_costs_few_calls_and_is_over_soon(

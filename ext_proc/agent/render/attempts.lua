@@ -4,7 +4,8 @@
 --
 -- On the way up a stand-in gets its own host, path and model. On the way down every form of hint becomes what
 -- Envoy's router understands: `x-outrigger-retry` on an answer that may be tried again, `x-outrigger-wait` with
--- whole seconds. Hints are read as `ext_proc/openai/ratelimits.py` reads them; one table of cases tests both.
+-- whole seconds; and `x-outrigger-key` for the log of attempts, as Envoy shows it none of the call's metadata.
+-- Hints are read as `ext_proc/openai/ratelimits.py` reads them; one table of cases tests both.
 
 local EPOCH_FROM, EPOCH_MS_FROM, LONGEST_S = 1e9, 1e12, 366 * 86400
 local QUOTE, OPEN, BEGIN = 34, 123, 91
@@ -297,12 +298,20 @@ local function decide(handle, terms, status)
   return true, wait_s
 end
 
+-- Say whose key it was, where the processor has told; a provider has no word in it.
+local function name_key(handle)
+  local told = handle:streamInfo():dynamicMetadata():get(TOLD)
+  local key = told and told["key"]
+  if key then handle:headers():replace("x-outrigger-key", key) else handle:headers():remove("x-outrigger-key") end
+end
+
 -- A good answer may say that it was the last one for a while.
 local function look_at(headers, handle)
   if headers:get("x-ratelimit-remaining-requests") == "0" or headers:get("x-ratelimit-remaining-tokens") == "0"
       or headers:get("anthropic-ratelimit-requests-remaining") == "0"
       or headers:get("anthropic-ratelimit-tokens-remaining") == "0" or headers:get("x-ratelimit-remaining") == "0" then
     handle:streamInfo():dynamicMetadata():set(ATTEMPT, "spent", true)
+    name_key(handle)
   end
 end
 
@@ -310,6 +319,7 @@ function envoy_on_response(handle)
   local status = tonumber(handle:headers():get(":status"))
   if not status then return end
   if status < 400 then return look_at(handle:headers(), handle) end
+  if status == 429 then name_key(handle) end
   -- What Envoy hands out is void once a body has been waited for; the values are not.
   local route = handle:metadata()
   local terms = {

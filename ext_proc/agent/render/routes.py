@@ -100,7 +100,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "virtual_hosts": [host],
         # The upstream filters keep our id from providers, and so from Envoy's own way to set it.
         "response_headers_to_add": [request_id_header(), *_stamps()],
-        "response_headers_to_remove": [headers.RETRY, headers.WAIT],
+        "response_headers_to_remove": [headers.RETRY, headers.WAIT, headers.KEY],
     }
 
 

@@ -1,6 +1,6 @@
 -- Correct what a call has drawn (see draw.lua). KEYS are the Backend's two windows and its places. The words are
--- when it was drawn, requests to give back, tokens above what was drawn (below 0: to give back), and the call's
--- name if its place is free again, else a hyphen.
+-- when it was drawn, requests to give back (below 0: that went without asking), tokens above what was drawn (below 0:
+-- to give back), and the call's name if its place is free again, else a hyphen.
 local words = {}
 for word in string.gmatch(ARGV[1], '%S+') do
   words[#words + 1] = word
@@ -16,7 +16,10 @@ for rate = 1, 2 do
   if raw then
     known, window = pcall(cmsgpack.unpack, raw)
   end
-  if known and type(window) == 'table' then
+  if not (known and type(window) == 'table') then
+    window = {}
+  end
+  if more[rate] ~= 0 and (more[rate] > 0 or #window > 0) then
     if more[rate] > 0 then
       local n = #window
       if n > 0 and now - window[n - 2] < SLICE then

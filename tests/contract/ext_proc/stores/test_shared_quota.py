@@ -117,6 +117,19 @@ async def test_places_are_free_when_calls_end(quotas: Quotas) -> None:
     assert isinstance(await quotas.draw(ask), Wait)
 
 
+async def test_what_went_without_asking_counts(quotas: Quotas) -> None:
+    """A request at once, its tokens when they are known; it has no place."""
+    ask = Ask("b", Quota(2, 1000, 1), 600)
+    quotas.settle(quotas.charge(ask), 900)
+    await asyncio.sleep(0.05)
+    assert (await waits(quotas, ask)).rate is Rate.TOKENS
+    draft = await drawn(quotas, ask._replace(tokens=100))
+    quotas.settle(draft, 0)
+    quotas.release(draft)
+    await asyncio.sleep(0.05)
+    assert (await waits(quotas, ask._replace(tokens=0))).rate is Rate.REQUESTS
+
+
 async def test_a_pace_is_kept(quotas: Quotas) -> None:
     """After the first third, and only where it helps."""
     ask = Ask("b", Quota(900))

@@ -92,6 +92,20 @@ async def test_the_request_goes_out_as_it_came_but_for_what_is_changed(body: byt
     )
 
 
+async def test_whose_key_it_is_made_with_is_said() -> None:
+    """Envoy has no word of the processor's about this call but its headers."""
+    seen: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await received(reader))[0])
+        writer.write(OK + b"content-length: 2\r\n\r\nhi")
+
+    async with listening(serve) as caller:
+        await called(caller, Forward("the-route", metadata=(("model", "m"), ("key", "0123"))))
+    (head,) = seen
+    assert b"\r\nx-outrigger-key: 0123\r\n" in head
+
+
 async def test_a_path_that_was_written_anew_is_used() -> None:
     """Azure's has the query in it."""
     seen: list[bytes] = []

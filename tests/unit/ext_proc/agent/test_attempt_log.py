@@ -50,6 +50,12 @@ def test_who_is_heard_of(one: accesslog_pb2.HTTPAccessLogEntry, heard: bool) -> 
     assert bool(told(one)) is heard
 
 
+def test_whose_key_it_was_is_told() -> None:
+    """By its digest, which is no word of the provider's."""
+    (attempt,) = told(entry(429, x_outrigger_key="0123", retry_after="3"))
+    assert (attempt.key, dict(attempt.headers)) == ("0123", {"retry-after": "3"})
+
+
 def test_nobody_is_told_before_there_is_a_way() -> None:
     """It is no error."""
     AttemptLog().take(entry(429))

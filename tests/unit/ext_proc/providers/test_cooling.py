@@ -114,3 +114,45 @@ def test_what_others_found_out() -> None:
     cooling.cool("b", 4.0, 1.0)
     cooling.cool("b", 2.0, 1.0)
     assert cooling.ready_in_s("b", 1.0) == pytest.approx(4.0)
+
+
+def test_a_key_cools_by_itself() -> None:
+    """Others of its Backend do not; all do while the Backend itself cools, and longest counts."""
+    cooling = Cooling(lambda: 0.0)
+    cooling.observe("b#1", 429, told(7.0), RETRY, 0.0)
+    assert "b" in cooling
+    assert [cooling.ready_in_s(one, 0.0) for one in ("b#1", "b#2", "b")] == [7.0, 0.0, 0.0]
+    assert cooling.wait_s("b#2", 0.0) == 0.0
+    cooling.observe("b", 503, told(3.0), RETRY, 0.0)
+    assert [cooling.ready_in_s(one, 0.0) for one in ("b#1", "b#2", "b")] == [7.0, 3.0, 3.0]
+    assert [cooling.wait_s(one, 0.0) for one in ("b#1", "b#2", "b")] == [7.0, 3.0, 3.0]
+    assert [cooling.knows(one) for one in ("b#1", "b#2", "b")] == [True, False, True]
+
+
+def test_an_answer_to_one_key_shows_that_the_backend_serves() -> None:
+    """It says nothing of other keys."""
+    cooling = Cooling(lambda: 0.0)
+    cooling.observe("b", 503, told(1.0), RETRY, 0.0)
+    cooling.observe("b#1", 429, told(1.0), RETRY, 0.0)
+    cooling.observe("b#2", 200, NO_HINT, RETRY, 2.0)
+    assert [cooling.knows(one) for one in ("b#1", "b")] == [True, False]
+
+
+def test_a_call_that_does_not_go_after_all_is_not_counted() -> None:
+    """The next one has the Backend to itself."""
+    cooling = cooled(told(1.0))
+    assert cooling.wait_s("b", 1.0) == 0.0
+    assert cooling.wait_s("b", 1.0) > 0.0
+    cooling.take_back("b")
+    cooling.take_back("unknown")
+    assert cooling.wait_s("b", 1.0) == 0.0
+
+
+def test_keys_that_never_come_again_are_forgotten() -> None:
+    """By the calls of others."""
+    cooling = Cooling(lambda: 0.0)
+    for number in range(3):
+        cooling.observe(f"b#{number}", 429, told(1.0), RETRY, 0.0)
+    for _ in range(3):
+        assert cooling.wait_s("b#new", 1.1 + FORGOTTEN_S) == 0.0
+    assert "b" not in cooling

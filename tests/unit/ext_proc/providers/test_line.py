@@ -216,3 +216,22 @@ def test_it_can_be_closed() -> None:
         await Door().line.close()
 
     run_virtually(scenario())
+
+
+def test_what_is_in_the_way_of_one_alone_holds_nobody_else() -> None:
+    """It leaves the line at once; those behind it go in their turn."""
+
+    async def scenario() -> None:
+        async def try_to_go(ask: Ask, bears_s: float) -> Outcome:
+            return Blocked(60.0, Obstacle.COOLING, alone=True) if ask.scope else Went(None)
+
+        line = Line(try_to_go, lambda draft: None, lambda: None)
+        held, free = await asyncio.gather(
+            line.wait(ASK._replace(scope="b#1"), 0, 100.0), line.wait(ASK, 0, 100.0)
+        )
+        assert isinstance(held, Blocked)
+        assert held.alone
+        assert isinstance(free, Went)
+        assert asyncio.get_running_loop().time() == 0.0
+
+    run_virtually(scenario())

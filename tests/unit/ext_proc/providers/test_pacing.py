@@ -100,3 +100,26 @@ def test_a_later_word_counts() -> None:
     assert "b" in spread
     spread.observe("b", RateLimitHint(100, None, 90, None, 10.0), 1.0)
     assert "b" not in spread
+
+
+def test_a_call_that_does_not_go_after_all_is_not_counted() -> None:
+    """The next one goes when it would have gone."""
+    spread = Spread()
+    spread.observe("b", RateLimitHint(100, None, 10, None, 10.0), 0.0)
+    for _ in range(2):
+        assert spread.wait_s("b", 0, 5.0, 1.0) == 0.0
+        spread.take_back("b", 0, 1.0)
+    spread.take_back("other", 0, 1.0)
+    assert spread.wait_s("b", 0, 5.0, 0.5) == pytest.approx(0.5)
+
+
+def test_what_is_left_is_each_keys_own() -> None:
+    """Those that never come again are forgotten by the calls of others."""
+    spread = Spread()
+    spread.observe("b#1", RateLimitHint(100, None, 10, None, 10.0), 0.0)
+    assert "b" in spread
+    assert [spread.knows(one) for one in ("b#1", "b#2", "b")] == [True, False, False]
+    assert spread.wait_s("b#2", 0, 5.0, 0.0) == 0.0
+    assert spread.wait_s("b#1", 0, 5.0, 0.0) > 0.0
+    assert spread.wait_s("b#2", 0, 5.0, 10.0) == 0.0
+    assert "b" not in spread

@@ -118,3 +118,18 @@ def test_a_share_of_it() -> None:
         assert isinstance(drawing.draw(share=0.25), Draft)
     assert isinstance(drawing.draw(share=0.25), Wait)
     assert isinstance(drawing.draw(share=0.5), Draft)
+
+
+def test_what_went_without_asking_counts() -> None:
+    """Beyond the quota, too; its tokens are settled as any, and it has no place."""
+    now = 0
+    quotas, quota = MemoryQuotas(lambda: now), Quota(2, 1000, 1)
+    ask = Ask("b", quota, 600)
+    draft = quotas.charge(ask)
+    quotas.charge(ask)
+    assert quotas.used("b") == (2, 1200)
+    quotas.settle(draft, 100)
+    quotas.release(draft)
+    assert quotas.used("b") == (2, 700)
+    assert isinstance(quotas.decide(Ask("b", quota, 0)), Wait)
+    assert isinstance(quotas.decide(Ask("b", quota, 0, 0)), Draft)

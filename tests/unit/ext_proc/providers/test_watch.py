@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext_proc.contract.policies import RetryPolicy
-from ext_proc.contract.snapshot import Backend
+from ext_proc.contract.snapshot import Backend, CredentialRef
 from ext_proc.providers.cooling import Cooling
 from ext_proc.providers.pacing import Spread
 from ext_proc.providers.watch import Nobody, Watch
@@ -79,6 +79,37 @@ def test_a_backend_that_is_another_now_is_asked_at_once() -> None:
     watch.follow({"b": Backend("b", "http://new/v1"), "c": Backend("c", "http://old/v1")})
     assert [watch.cooling.ready_in_s(name, 0.0) for name in before] == [0.0, 60.0, 0.0]
     assert changed == ["b", "gone"]
+
+
+def test_a_refusal_concerns_the_key_that_was_refused() -> None:
+    """Out of service a provider is for all; where the Backend has a key, whose call it was is no matter."""
+    others = Told()
+    watch, changed = watching(others)
+    own = Backend("own", "http://x/v1", credential=CredentialRef("env", "KEY"))
+    watch.follow({"b": Backend("b", "http://x/v1"), "own": own})
+    watch.observe_attempt("b", 429, {"retry-after": "9"}, "1")
+    watch.observe_attempt("own", 429, {"retry-after": "8"}, "1")
+    assert watch.needs("b", RetryPolicy())
+    watch.observe_attempt("b", 503, {"retry-after": "7"}, "2")
+    assert others.words == [("b#1", 9.0), ("own", 8.0), ("b", 7.0)]
+    assert changed == ["b#1", "own", "b"]
+    assert [watch.cooling.ready_in_s(one, 0.0) for one in ("b#1", "b#2", "own")] == [9.0, 7.0, 8.0]
+    watch.follow({"own": own})
+    assert "b" not in watch.cooling
+
+
+def test_what_nobody_configured_is_not_heard() -> None:
+    """Anybody may write to Redis; what came before the first policy is held against that."""
+    watch, changed = watching()
+    for scope in ("b", "b#1", "junk"):
+        watch.heard(scope, 3.0)
+    watch.follow({"b": Backend("b", "http://x/v1")})
+    assert ("b" in watch.cooling, "junk" in watch.cooling) == (True, False)
+    changed.clear()
+    watch.heard("junk#1", 3.0)
+    watch.heard("b#2", 3.0)
+    assert changed == ["b#2"]
+    assert "junk" not in watch.cooling
 
 
 def test_what_another_has_found_out() -> None:

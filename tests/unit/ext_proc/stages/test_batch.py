@@ -190,6 +190,7 @@ async def test_a_batch_that_fails_leaves_each_to_itself() -> None:
     assert await asyncio.gather(*(mesh.ask(one) for one in opened)) == [None, None]
     assert [one.parsed.document["input"] for one in opened] == ["a", "b"]
     assert not any(one.changed for one in opened)
+    assert [(one.shared, one.shared_failed) for one in opened] == [(True, False)] * 2
 
 
 async def test_the_provider_bounds_a_call() -> None:

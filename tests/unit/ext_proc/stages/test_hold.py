@@ -99,10 +99,16 @@ class Calls:
             self.hold.on_response(opened, Answered(opened.response, b"{}", completion))
         self.hold.on_end(opened)
 
-    def refused(self, wait_s: str | None = None, status: int = 429) -> None:
+    def refused(self, wait_s: str | None = None, status: int = 429, key: str = "") -> None:
         """Let the provider of `b` refuse a call."""
         headers = {"retry-after": wait_s} if wait_s else {}
-        self.watch.observe_attempt("b", status, headers)
+        self.watch.observe_attempt("b", status, headers, key[:16])
+
+    def with_key(self, digit: str) -> Exchange:
+        """Return a call with a key of the caller's own."""
+        opened = self.opened()
+        opened.tenant = f"key:{digit * 64}"
+        return opened
 
 
 def retry_after(answer: Answer | None) -> str:
@@ -133,6 +139,93 @@ async def test_a_call_to_a_provider_that_cools_is_held_until_it_may_be_asked() -
     assert await calls.call() is None
     assert calls.clock() == pytest.approx(3.0, abs=0.03)
     assert calls.parked == 1
+
+
+@virtually
+async def test_a_refusal_of_one_key_holds_nobody_elses() -> None:
+    """Its own calls wait in line, others pass it; out of service is for all."""
+    calls = Calls()
+    calls.refused("3", key="1" * 16)
+    held = asyncio.create_task(calls.call(calls.with_key("1")))
+    await asyncio.sleep(0.1)
+    assert await calls.call(calls.with_key("2")) is None
+    assert await calls.call() is None
+    assert calls.clock() == pytest.approx(0.1)
+    assert await held is None
+    assert calls.clock() == pytest.approx(3.0, abs=0.03)
+    calls.refused("60", 503, key="2" * 16)
+    assert retry_after(await calls.call(calls.with_key("3"))) == "60"
+
+
+@virtually
+async def test_a_key_that_is_refused_while_it_waits_for_a_place_holds_nobody_behind_it() -> None:
+    """It goes on waiting beside the line, by what is left of its patience."""
+    calls = Calls(Quota(None, None, 1))
+    first = calls.opened()
+    assert await calls.call(first) is None
+    held = asyncio.create_task(calls.call(calls.with_key("1")))
+    behind = asyncio.create_task(calls.call(calls.with_key("2")))
+    await asyncio.sleep(1.0)
+    calls.refused("4", key="1" * 16)
+    calls.answer(first)
+    assert await behind is None
+    assert calls.clock() == pytest.approx(1.0, abs=0.03)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(held), 3.9)
+    held.cancel()
+
+
+@virtually
+async def test_a_call_without_quota_is_not_the_first_after_a_pause() -> None:
+    """The one that goes has the Backend to itself, also after others found no quota."""
+    calls = Calls(Quota(None, None, 1))
+    first = calls.opened()
+    assert await calls.call(first) is None
+    calls.refused("1")
+    waiting = [asyncio.create_task(calls.call()) for _ in range(2)]
+    await asyncio.sleep(1.05)
+    calls.answer(first)
+    await asyncio.wait(waiting, timeout=0.01)
+    assert [one.done() for one in waiting] == [True, False]
+    for one in waiting:
+        one.cancel()
+
+
+@virtually
+async def test_a_stand_ins_call_is_drawn_from_its_own_quota() -> None:
+    """Envoy has asked it, without us: what it cost is a debt there, and nothing of the first one's tokens."""
+    calls = Calls(Quota(2, 10_000))
+    opened = calls.opened(fallback=True)
+    # The one with the quota stands in for the other.
+    opened.candidates = opened.candidates[::-1]
+    opened.backend = calls.policy.backends["c"]
+    assert await calls.call(opened) is None
+    assert (opened.wants_head, opened.wants_body, opened.draft) == (True, True, None)
+    opened.stand_in(1)
+    calls.answer(opened, usage=Usage(300, 400))
+    assert calls.quotas.used("b") == (1, 700)
+    back = calls.opened(fallback=True)
+    assert await calls.call(back) is None
+    back.stand_in(1)
+    calls.answer(back, usage=Usage(1, 1))
+    assert calls.quotas.used("b") == (2, 700)
+    assert calls.hold.under_way("b") == 0
+
+
+@pytest.mark.parametrize(("failed", "tokens"), [(True, 0), (False, None)], ids=["failed", "left meanwhile"])
+def test_a_call_in_company_that_went_up_has_cost_a_request(failed: bool, tokens: int | None) -> None:
+    """Whether it failed for good or one of those who shared it has left."""
+
+    async def scenario() -> None:
+        calls = Calls(Quota(2, 1000))
+        opened = calls.opened()
+        assert await calls.hold.on_request(opened) is None
+        assert opened.draft is not None
+        opened.shared, opened.shared_failed = True, failed
+        calls.hold.on_end(opened)
+        assert calls.quotas.used("b") == (1, opened.draft.ask.tokens if tokens is None else tokens)
+
+    run_virtually(scenario())
 
 
 @virtually

@@ -115,6 +115,16 @@ def test_an_empty_account_cools_no_provider(
     assert provider.watched.answers == told
 
 
+def test_whose_key_was_refused_is_told() -> None:
+    """The Backend has none of its own."""
+    provider = Provider()
+    opened = exchange()
+    opened.backend, opened.tenant = opened.loaded.default_backend, f"key:{'0' * 64}"
+    opened.response = ResponseHead(429, {})
+    provider.stage.on_response_head(opened)
+    assert provider.watched.answers == [(f"b#{'0' * 16}", 429, True)]
+
+
 async def test_a_request_without_a_backend_asks_nobody() -> None:
     """It will not be answered by a provider."""
     opened = exchange()

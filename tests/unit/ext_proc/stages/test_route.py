@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from ext_proc.contract.routes import CallShape
-from ext_proc.contract.snapshot import Backend, Consumer, Version
+from ext_proc.contract.snapshot import Backend, Consumer, CredentialRef, Version
 from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.stages.route import Route, azure_path
 from tests.unit.ext_proc.exchanges import HELLO, exchange, snapshot
@@ -59,6 +59,22 @@ async def test_a_consumer_key_never_leaves() -> None:
     decision = await Route().on_head(raw)
     assert isinstance(decision, Forward)
     assert decision.remove == ("authorization", "api-key")
+
+
+async def test_whose_key_passes_is_told() -> None:
+    """A digest of it; a Backend's own key is everybody's, and a Consumer's is for us."""
+    told: list[object] = []
+    passing, own = (
+        Backend("b", "http://x/v1"),
+        Backend("b", "http://x/v1", credential=CredentialRef("env", "K")),
+    )
+    for backend, tenant in ((passing, f"key:{'0' * 64}"), (own, f"key:{'0' * 64}"), (passing, "tenant:acme")):
+        opened = placed()
+        opened.backend, opened.tenant = backend, tenant
+        decision = await Route().on_request(opened)
+        assert isinstance(decision, Forward)
+        told.append(dict(decision.metadata).get("key"))
+    assert told == ["0" * 16, None, None]
 
 
 async def test_other_paths_go_to_the_default_backend_unread() -> None:
