@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Final, Protocol
 
 from ext_proc.candidates import Candidate
@@ -22,9 +21,10 @@ from ext_proc.limits.estimates import Estimate, Estimates
 from ext_proc.openai.errors import ErrorCode, ErrorType
 from ext_proc.openai.paths import Operation
 from ext_proc.pipeline import PassingStage
-from ext_proc.providers.line import SHARE_OF_PATIENCE, Blocked, Line, Obstacle, Outcome, Went
+from ext_proc.providers.line import SHARE_OF_PATIENCE, Blocked, Obstacle, Outcome, Went
+from ext_proc.providers.lines import Lines
 from ext_proc.providers.quota import Ask, Draft, Wait, limits_anything
-from ext_proc.providers.scopes import backend_of, key_of, scope_of
+from ext_proc.providers.scopes import key_of, scope_of
 from ext_proc.providers.watch import Watch
 from ext_proc.refusals import refuse
 
@@ -84,8 +84,7 @@ class Hold(PassingStage):
         self._quotas = quotas
         self._estimates = estimates
         self._clock = clock
-        # By Backend, then by scope: calls of a key that cools wait in a line of their own.
-        self._lines: dict[str, dict[str, Line]] = {}
+        self._lines = Lines(self._try_to_go, self._give_back, self._is_known)
         self._held = 0
         # Calls to each Backend that are under way.
         self._under_way: dict[str, int] = {}
@@ -153,12 +152,7 @@ class Hold(PassingStage):
 
     def heard(self, scope: str) -> None:
         """Let whoever waits for `scope` look again: it cools, or has been heard of."""
-        backend = backend_of(scope)
-        lines = self._lines.get(backend)
-        if lines is not None:
-            for name, line in tuple(lines.items()):
-                if scope == backend or name in (scope, backend):
-                    line.look_again()
+        self._lines.look_again(scope)
 
     def under_way(self, backend: str) -> int:
         """Return how many calls to `backend` this processor has under way, of one whose quota is known."""
@@ -166,12 +160,14 @@ class Hold(PassingStage):
 
     async def close(self) -> None:
         """Let nobody wait any more."""
-        for line in [line for lines in self._lines.values() for line in lines.values()]:
-            await line.close()
+        await self._lines.close()
 
     def _is_free(self, backend: Backend) -> bool:
         name = backend.name
         return name not in self._cooling and name not in self._spread and not limits_anything(backend.quota)
+
+    def _is_known(self, scope: str) -> bool:
+        return self._cooling.knows(scope) or self._spread.knows(scope)
 
     async def _hold(self, exchange: Exchange, candidates: tuple[Candidate, ...]) -> Answer | None:
         """Try the candidates in order; those that cool come last, the first to be ready before the others."""
@@ -202,7 +198,7 @@ class Hold(PassingStage):
         self, exchange: Exchange, backend: Backend, patience_s: float, *, elsewhere: bool
     ) -> Outcome:
         ask = self._ask(exchange, backend)
-        if self._line_of(ask) not in self._lines.get(ask.backend, ()):
+        if not self._lines.waits(ask):
             outcome = await self._try_to_go(ask, patience_s * SHARE_OF_PATIENCE)
             if isinstance(outcome, Went) or not (outcome.hopeful or outcome.wait_s <= patience_s):
                 return outcome
@@ -214,31 +210,9 @@ class Hold(PassingStage):
         priority, until = tier.priority if tier is not None else 0, self._clock() + patience_s
         self._held += 1
         try:
-            while True:
-                left_s = max(until - self._clock(), 0.0)
-                outcome = await self._line(ask).wait(ask, priority, left_s, elsewhere=elsewhere)
-                if isinstance(outcome, Went) or not outcome.alone:
-                    return outcome
+            return await self._lines.wait(ask, priority, until, self._clock, elsewhere=elsewhere)
         finally:
             self._held -= 1
-
-    def _line_of(self, ask: Ask) -> str:
-        known = self._cooling.knows(ask.scope) or self._spread.knows(ask.scope)
-        return ask.scope if known else ask.backend
-
-    def _line(self, ask: Ask) -> Line:
-        # Looked for when somebody is about to wait in it: a line is gone as soon as nobody does.
-        name = self._line_of(ask)
-        lines = self._lines.setdefault(ask.backend, {})
-        if name not in lines:
-            try_to_go = self._try_to_go if name == ask.backend else self._try_with_its_own
-            lines[name] = Line(try_to_go, self._give_back, partial(self._emptied, ask.backend, name))
-        return lines[name]
-
-    def _emptied(self, backend: str, name: str) -> None:
-        del self._lines[backend][name]
-        if not self._lines[backend]:
-            del self._lines[backend]
 
     def _ask(self, exchange: Exchange, backend: Backend) -> Ask:
         quota, tokens = backend.quota, 0
@@ -257,7 +231,7 @@ class Hold(PassingStage):
     async def _try_to_go(self, ask: Ask, bears_s: float) -> Outcome:
         """Draw what a call needs, unless something is in the way. `bears_s`: see `Line`."""
         now = self._clock()
-        alone = self._line_of(ask) != ask.backend
+        alone = self._lines.is_alone(ask)
         wait_s = self._cooling.wait_s(ask.scope, now)
         if wait_s:
             return Blocked(wait_s, Obstacle.COOLING, alone=alone)
@@ -279,11 +253,6 @@ class Hold(PassingStage):
             return self._blocked(ask, drawn)
         self._under_way[ask.backend] = self._under_way.get(ask.backend, 0) + 1
         return Went(drawn)
-
-    async def _try_with_its_own(self, ask: Ask, bears_s: float) -> Outcome:
-        """Draw what a call needs that waits in line with others of its key: nothing concerns it alone."""
-        outcome = await self._try_to_go(ask, bears_s)
-        return outcome._replace(alone=False) if isinstance(outcome, Blocked) else outcome
 
     def _blocked(self, ask: Ask, wait: Wait) -> Blocked:
         if wait.rate is Rate.CONCURRENCY:

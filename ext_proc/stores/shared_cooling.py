@@ -1,5 +1,6 @@
-"""Which Backends cool, shared by the processors of one Redis: told when it begins, heard by a subscription.
+"""Which scopes cool, shared by the processors of one Redis: told when it begins, heard by a subscription.
 
+A scope is a Backend, or one key of the callers' own (see `providers/scopes.py`).
 A call never asks Redis for it. Those that cool stand in one sorted set, by when they may be asked again, for
 whoever comes later or has lost its connection: to look for keys would be to look at all that the cache holds.
 Without Redis each processor finds out by itself.
@@ -28,7 +29,7 @@ QUIET_S: Final = 10.0
 AGAIN_S: Final = 1.0
 """How long to wait before the next connection."""
 AT_MOST: Final = 1000
-"""How many Backends are looked at in the beginning."""
+"""How many scopes are looked at in the beginning."""
 
 
 class RedisCooling:
@@ -56,11 +57,11 @@ class RedisCooling:
         self._listening: asyncio.Task[None] | None = None
         self._closing = False
 
-    def tell(self, backend: str, wait_s: float) -> None:
-        """Say that `backend` is to be left alone for so long. Never waits, never raises."""
+    def tell(self, scope: str, wait_s: float) -> None:
+        """Say that `scope` is to be left alone for so long. Never waits, never raises."""
         if not self._trips.is_away():
             milliseconds = max(int(wait_s * 1000), 1)
-            self._trips.send(Order(COOL, [COOLING], [backend, milliseconds, CHANNEL, self._owner]))
+            self._trips.send(Order(COOL, [COOLING], [scope, milliseconds, CHANNEL, self._owner]))
 
     def listen(self, heard: Callable[[str, float], None]) -> None:
         """Have `heard` told what others say, from now on."""

@@ -100,6 +100,16 @@ async def test_what_anybody_may_have_put_there(processor: Make, redis: RedisServ
     await until(lambda: heard == [("b", 5.0)])
 
 
+async def test_no_number_of_keys_fills_redis(processor: Make, redis: RedisServer) -> None:
+    """Those that may be asked again first make room."""
+    with PlainRedis.from_url(redis.url) as plain:
+        plain.zadd(COOLING, {f"b#{number}": (time.time() + 600) * 1000 + number for number in range(10_000)})
+        processor("one")[0].tell("b", 900.0)
+        await until(lambda: plain.zscore(COOLING, "b") is not None)
+        assert plain.zcard(COOLING) == 10_000
+        assert plain.zscore(COOLING, "b#0") is None
+
+
 async def test_a_connection_that_is_lost_is_made_again(processor: Make, redis: RedisServer) -> None:
     """What was said meanwhile is looked up."""
     (one, _), (_, heard) = processor("one"), processor("other")

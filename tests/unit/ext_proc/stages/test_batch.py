@@ -193,6 +193,18 @@ async def test_a_batch_that_fails_leaves_each_to_itself() -> None:
     assert [(one.shared, one.shared_failed) for one in opened] == [(True, False)] * 2
 
 
+async def test_one_that_fails_for_good_has_been_sent() -> None:
+    """It is more than one call holds, so it cannot go by itself."""
+    mesh = Mesh(replace(NATIVE, batch=replace(NATIVE.batch, max_size=1)))
+    mesh.provider.trouble = CallFailed("refused")
+    opened = mesh.open({"input": ["a", "b"]})
+    answer = await mesh.ask(opened)
+    assert answer is not None
+    assert answer.reason is Reason.BATCH_FAILED
+    assert opened.shared
+    assert opened.shared_failed
+
+
 async def test_the_provider_bounds_a_call() -> None:
     """What the Backend takes at most, though the policy allows more."""
     mesh = Mesh()
