@@ -73,6 +73,8 @@ def documents(port: int) -> str:
         BACKEND.format(name=name, port=port, more=more, fallbacks=fallbacks)
         for name, more, fallbacks in (
             ("first", "", ", fallbacks: [spare]"),
+            ("falls", "", ", fallbacks: [stands-in]"),
+            ("stands-in", ", quota: {requestsPerMinute: 2}", ""),
             ("few", ", quota: {requestsPerMinute: 3}", ""),
             ("narrow", ", quota: {concurrency: 2}", ""),
             ("row", ", quota: {concurrency: 1}", ""),
@@ -246,6 +248,19 @@ async def test_what_does_not_fit_into_the_quota_is_refused(
         if answer.status == 429:
             assert answer.get("x-outrigger-error") == "quota"
             assert 55 <= int(answer.get("retry-after") or "") <= 61
+
+
+async def test_a_stand_ins_calls_count_in_its_quota(cooling: Mesh, rude: RudeProvider, script: str) -> None:
+    """Envoy turns to it by itself; whoever asks for it afterwards finds nothing left."""
+    failed = reply(500, json.dumps(ERROR))
+    headers = rude.script(script, failed, FINE, failed, FINE)
+    for _ in range(2):
+        answer, _ = await call(cooling, "falls", headers)
+        assert (answer.status, answer.get("x-outrigger-backend")) == (200, "stands-in")
+    answer, took = await call(cooling, "stands-in", headers)
+    assert (answer.status, answer.get("x-outrigger-error")) == (429, "quota")
+    assert took < 1.0
+    assert len(rude.seen(script)) == 4
 
 
 async def test_calls_beyond_the_concurrency_wait(cooling: Mesh, rude: RudeProvider, script: str) -> None:
