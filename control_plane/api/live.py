@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from starlette.responses import Response, StreamingResponse
 
 from control_plane.api.errors import RefusedRequestError
@@ -67,21 +67,24 @@ class LiveRoutes:
         """Answer how the mesh does, with its last fifteen minutes."""
         return Response(to_json(self._body(whole=True)), media_type=JSON)
 
-    async def live(self) -> Response:
-        """Answer a stream of how it does."""
+    async def live(self, request: Request) -> Response:
+        """Answer a stream of how it does; whoever does not ask for a stream gets the first event alone."""
         if self.watching >= MAX_WATCHING:
             raise RefusedRequestError(503, f"{MAX_WATCHING} others watch already; try again in a moment")
-        return StreamingResponse(self._events(), media_type=EVENTS, headers={"x-accel-buffering": "no"})
+        goes_on = EVENTS in request.headers.get("accept", "")
+        return StreamingResponse(
+            self._events(goes_on), media_type=EVENTS, headers={"x-accel-buffering": "no"}
+        )
 
     def end(self) -> None:
         """End every stream within a second: the server stops, and waits for those who still listen."""
         self.ended = True
 
-    async def _events(self) -> AsyncIterator[bytes]:
+    async def _events(self, goes_on: bool) -> AsyncIterator[bytes]:
         self.watching += 1
         try:
             yield b"retry: %d\n\n" % _RETRY_MS + _event(to_json(self._body(whole=True)))
-            for _ in range(LONGEST_S):
+            for _ in range(LONGEST_S if goes_on else 0):
                 await self.pause(EVERY_S)
                 if self.ended:
                     return
@@ -169,7 +172,8 @@ def add_live_routes(
             need,
             {200: Answer("Events named `overview`.", {"type": "string"}, TOLD, media_type=EVENTS)},
             "Once a second what `/api/v1/overview` answers; after the first, `series` holds the last few "
-            "steps. The stream ends after two minutes, and a browser opens it again.",
+            "steps. The stream ends after two minutes, and a browser opens it again. Without `Accept: "
+            "text/event-stream` it ends after the first event.",
         ),
         routes.live,
     )

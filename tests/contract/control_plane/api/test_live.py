@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from control_plane.push.sidecars import Identity, Sidecar
 from control_plane.push.views import TierStatistics, VersionStatistics
 from tests.contract.control_plane.api.papers import backend
 from tests.contract.control_plane.api.served import Served
+
+WATCHING = {"accept": "text/event-stream"}
 
 
 def tell(served: Served, calls: int) -> Sidecar:
@@ -49,7 +52,7 @@ async def test_it_is_told_again_and_again(served: Served, admin: httpx.AsyncClie
     """First the whole, then what is new."""
     tell(served, 1)
     events: list[dict[str, object]] = []
-    async with admin.stream("GET", "/api/v1/live") as answer:
+    async with admin.stream("GET", "/api/v1/live", headers=WATCHING) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["cache-control"] == "no-store"
         async for line in answer.aiter_lines():
@@ -61,9 +64,15 @@ async def test_it_is_told_again_and_again(served: Served, admin: httpx.AsyncClie
     assert events[1]["sums"] == events[0]["sums"]
 
 
+async def test_who_asks_for_no_stream_gets_one_event(admin: httpx.AsyncClient) -> None:
+    """Whoever reads every path of the API is not kept."""
+    answer = await asyncio.wait_for(admin.get("/api/v1/live"), 5)
+    assert answer.text.count("event: overview") == 1
+
+
 async def test_a_server_that_stops_ends_the_stream(served: Served, admin: httpx.AsyncClient) -> None:
     """It would wait for whoever still listens."""
-    async with admin.stream("GET", "/api/v1/live") as answer:
+    async with admin.stream("GET", "/api/v1/live", headers=WATCHING) as answer:
         served.app.state.end_streams()
         told = [line async for line in answer.aiter_lines() if line.startswith("event")]
     assert len(told) <= 2
