@@ -17,7 +17,6 @@ from typing import Final, NoReturn
 
 from ext_proc.agent.local_replies import render_local_replies
 from ext_proc.contract import headers
-from ext_proc.contract.plans import ATTEMPT, SPENT
 from ext_proc.openai.ratelimits import QUOTA_HEADERS
 from ext_proc.providers.hints import REFUSALS
 from ext_proc.settings import EnvoySettings, SettingsError, origin_cluster
@@ -73,18 +72,13 @@ def _origin(settings: EnvoySettings, worker: int) -> dict[str, object]:
 
 def _attempt_log() -> dict[str, object]:
     """Return Envoy's log of attempts that say something of their provider, written without delay."""
-    spent = {
-        "matcher": {"filter": ATTEMPT, "path": [{"key": SPENT}], "value": {"bool_match": True}},
-        "match_if_key_not_found": False,
-    }
     refused = [
         {"comparison": {"op": "EQ", "value": {"default_value": status, "runtime_key": f"outrigger.{status}"}}}
         for status in sorted(REFUSALS)
     ]
-    filters = [*({"status_code_filter": one} for one in refused), {"metadata_filter": spent}]
     return {
         "name": "envoy.access_loggers.http_grpc",
-        "filter": {"or_filter": {"filters": filters}},
+        "filter": {"or_filter": {"filters": [{"status_code_filter": one} for one in refused]}},
         "typed_config": {
             "@type": f"{TYPES}/envoy.extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig",
             "common_config": {

@@ -14,9 +14,6 @@ STAND_INS: Final = "outrigger.stand_ins"
 ATTEMPT: Final = "outrigger.attempt"
 STAND_IN: Final = "stand_in"
 """In `ATTEMPT`: the number of the stand-in whose turn it is, from 1; absent before the first."""
-
-SPENT: Final = "spent"
-"""In `ATTEMPT`: true when an answer says that nothing is left of its provider's quota."""
 USED_UP: Final = "used_up"
 """In `ATTEMPT`: true when a 429 is about the account of its key, which no wait changes."""
 

@@ -305,20 +305,9 @@ local function name_key(handle)
   if key then handle:headers():replace("x-outrigger-key", key) else handle:headers():remove("x-outrigger-key") end
 end
 
--- A good answer may say that it was the last one for a while.
-local function look_at(headers, handle)
-  if headers:get("x-ratelimit-remaining-requests") == "0" or headers:get("x-ratelimit-remaining-tokens") == "0"
-      or headers:get("anthropic-ratelimit-requests-remaining") == "0"
-      or headers:get("anthropic-ratelimit-tokens-remaining") == "0" or headers:get("x-ratelimit-remaining") == "0" then
-    handle:streamInfo():dynamicMetadata():set(ATTEMPT, "spent", true)
-    name_key(handle)
-  end
-end
-
 function envoy_on_response(handle)
   local status = tonumber(handle:headers():get(":status"))
-  if not status then return end
-  if status < 400 then return look_at(handle:headers(), handle) end
+  if not status or status < 400 then return end
   if status == 429 then name_key(handle) end
   -- What Envoy hands out is void once a body has been waited for; the values are not.
   local route = handle:metadata()
