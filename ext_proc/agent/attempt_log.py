@@ -1,7 +1,7 @@
 """What single attempts came to, from Envoy's log of them: the processors see only the last one of a call.
 
-Envoy logs the attempts that were refused (`bootstrap.py`). Good answers, which may say that nothing is left, are
-read by the processors themselves.
+Envoy logs the attempts that were refused (`bootstrap.py`). Good answers, which may say that nothing is left,
+are read by the processors themselves.
 """
 
 from __future__ import annotations
