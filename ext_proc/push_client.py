@@ -160,6 +160,10 @@ class PushClient:
                     trouble = error.details() or trouble
             except DialError as error:
                 trouble = str(error)
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # A call that fails while it is cancelled tells of its failure alone.
+                raise asyncio.CancelledError
             if connected := self._received > before:
                 failures, told = 0, False
             # Once, not at each attempt.
