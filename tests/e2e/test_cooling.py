@@ -133,7 +133,7 @@ FORMS = (
     ("retry-after", "-5", 0.8, 2.3),
     ("retry-after", "soon", 0.8, 2.3),
     ("retry-after-ms", "1500", 1.2, 2.4),
-    ("reset", "1ms", 0.0, 1.4),
+    ("reset", "1ms", 0.0, 2.6),
     ("reset", "2s", 1.7, 2.4),
     ("reset", "1500ms", 1.2, 2.4),
     ("reset", "iso", 1.4, 2.4),

@@ -90,4 +90,4 @@ def test_takes_linear_time(unit: str, wrap: Callable[[str], str]) -> None:
     text = wrap(unit * (60_000 // len(unit)))
     started = time.perf_counter()
     assert len(items_in(text)) >= 60_000 // len(unit)
-    assert time.perf_counter() - started < 3
+    assert time.perf_counter() - started < 10
