@@ -250,3 +250,12 @@ async def test_a_slow_call_is_joined_by_another(mesh: Mesh, rude: RudeProvider, 
     answer = await post(mesh.proxy_port, body, rude.script(large, slow, FINE))
     assert answer.json()["choices"][0]["message"]["content"] == "slow"
     assert (len(rude.seen(script)), len(rude.seen(large))) == (2, 1)
+
+
+async def test_a_streams_silent_try_is_tried_again(mesh: Mesh, rude: RudeProvider, script: str) -> None:
+    """One that runs into `timeouts.request` before its first byte is like one that was reset."""
+    events = stream_events("one", "two")
+    headers = rude.script(script, [Act.HOLD], stream_reply(events))
+    answer = await post(mesh.proxy_port, {**CHAT, "stream": True}, headers)
+    assert (answer.status, answer.body) == (200, b"".join(events))
+    assert len(rude.seen(script)) == 2
