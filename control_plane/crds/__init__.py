@@ -1,0 +1,1 @@
+"""Custom resource definitions, made from the same models that check documents everywhere else."""
