@@ -37,16 +37,17 @@ _OVERRIDE = _MODE(
     request_trailer_mode=_MODE.SKIP,
     response_trailer_mode=_MODE.SKIP,
 )
-_REPLIES = {
+OVERRIDE_REPLY = ext_proc.ProcessingResponse(
+    response_headers=ext_proc.HeadersResponse(), mode_override=_OVERRIDE
+)
+REPLIES = {
     "request_headers": ext_proc.ProcessingResponse(request_headers=ext_proc.HeadersResponse()),
     "request_body": ext_proc.ProcessingResponse(request_body=ext_proc.BodyResponse()),
-    "response_headers": ext_proc.ProcessingResponse(
-        response_headers=ext_proc.HeadersResponse(), mode_override=_OVERRIDE
-    ),
+    "response_headers": OVERRIDE_REPLY,
     "response_body": ext_proc.ProcessingResponse(response_body=ext_proc.BodyResponse()),
 }
 _NO_BODY = ext_proc.ProcessingResponse(response_headers=ext_proc.HeadersResponse())
-_ANSWER = ext_proc.ProcessingResponse(
+ANSWER = ext_proc.ProcessingResponse(
     immediate_response=ext_proc.ImmediateResponse(
         status=http_status_pb2.HttpStatus(code=200), body=COMPLETION.encode()
     )
@@ -57,7 +58,7 @@ class Floor(ext_proc_grpc.ExternalProcessorServicer):  # type: ignore[misc]
     """Replies with the same message each time. `answers`: at the request's body, itself."""
 
     def __init__(self, answers: bool) -> None:
-        self._at_body = _ANSWER if answers else _REPLIES["request_body"]
+        self._at_body = ANSWER if answers else REPLIES["request_body"]
 
     async def Process(
         self, requests: AsyncIterator[ext_proc.ProcessingRequest], context: object
@@ -70,7 +71,7 @@ class Floor(ext_proc_grpc.ExternalProcessorServicer):  # type: ignore[misc]
             elif kind == "response_headers" and not _is_json(request.response_headers):
                 yield _NO_BODY
             else:
-                yield _REPLIES[kind]
+                yield REPLIES[kind]
 
 
 def _is_json(headers: ext_proc.HttpHeaders) -> bool:

@@ -101,6 +101,8 @@ class Lab:
         self._floor("envoy", None)
         self._floor("floor", "pass")
         self._floor("floor-hit", "answer")
+        self._floor("bare", "pass", module="tests.bench.bare")
+        self._floor("bare-hit", "answer", module="tests.bench.bare")
         self.mesh.start()
         pids = {
             child.role: child.pid
@@ -127,14 +129,12 @@ class Lab:
     def _add(self, target: Target) -> None:
         self.targets[target.name] = target
 
-    def _floor(self, name: str, shape: str | None) -> None:
+    def _floor(self, name: str, shape: str | None, module: str = "tests.bench.floor") -> None:
         pids: dict[str, int] = {}
         socket = None
         if shape is not None:
             socket = str(self.folder / f"{name}.sock")
-            pids["processor"] = self._spawn(
-                name, [sys.executable, "-m", "tests.bench.floor", socket, shape]
-            ).pid
+            pids["processor"] = self._spawn(name, [sys.executable, "-m", module, socket, shape]).pid
             until(lambda: Path(str(socket)).exists(), 20, f"{name} listens")
         port, admin = free_ports(2)
         config = self.folder / f"{name}.json"

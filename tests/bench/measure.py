@@ -71,11 +71,13 @@ class Bench:
 
     def throughput(self) -> list[Row]:
         """Requests a second and CPU a request, product against floor, pass-through and cache hit."""
-        targets = ["envoy", "floor", "product", "floor-hit", "product-hit"]
+        targets = ["envoy", "floor", "bare", "product", "floor-hit", "bare-hit", "product-hit"]
         loads, cpu = self._interleave([self._lab.targets[name] for name in targets])
         rows = [_plain_row(f"{name}: requests/s", loads[name], cpu[name]) for name in targets]
         rows.append(_ratio_row("pass-through / floor", loads["product"], loads["floor"], 0.75))
         rows.append(_ratio_row("cache hit / floor", loads["product-hit"], loads["floor-hit"], 0.85))
+        rows.append(_ratio_row("pass-through / bare loop", loads["product"], loads["bare"], 0.7))
+        rows.append(_ratio_row("cache hit / bare loop", loads["product-hit"], loads["bare-hit"], 0.75))
         return rows
 
     def latency(self) -> list[Row]:
