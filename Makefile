@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests wait more than they compute: three at a time keep two cores busy.
 WORKERS ?= 3
 
-.PHONY: help up test unit e2e check format bench reproduce docs lock proto clean
+.PHONY: help up test unit e2e check format bench reproduce docs lock proto crds clean
 
 help: ## List the targets
 	@grep -E '^[a-zA-Z.]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,9 @@ lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows
 proto: $(STAMP) ## Regenerate the push stream's stubs
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
 	  ext_proc/contract/push.proto
+
+crds: $(STAMP) ## Write the custom resource definitions from the models
+	$(BIN)/python -m control_plane.crds k8s/chart/crds
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -45,6 +45,18 @@ def parse_duration_ms(value: object) -> int:
     return total_ms
 
 
+def parse_positive_duration_ms(value: object) -> int:
+    """Return `value` in whole milliseconds, of which there is at least one.
+
+    Raises:
+        ValueError: no duration, or nothing.
+    """
+    milliseconds = parse_duration_ms(value)
+    if milliseconds < 1:
+        raise ValueError("must be at least 1ms")
+    return milliseconds
+
+
 def parse_size_bytes(value: object) -> int:
     """Return `value` (text such as `64MiB`, or a whole number of bytes) in bytes.
 
@@ -71,17 +83,10 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes // _BYTES[unit]}{unit}"
 
 
-def _above_zero(value: Any) -> Any:
-    milliseconds = parse_duration_ms(value)
-    if milliseconds < 1:
-        raise ValueError("must be at least 1ms")
-    return milliseconds
-
-
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 """A duration that may be nothing (`0s`)."""
 
-PositiveDurationMs = Annotated[int, BeforeValidator(_above_zero)]
+PositiveDurationMs = Annotated[int, BeforeValidator(parse_positive_duration_ms)]
 """A duration of at least a millisecond."""
 
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes), Field(ge=1, le=1 << 40)]
