@@ -28,6 +28,7 @@ from ext_proc.redaction.masks import Masks
 from ext_proc.redaction.streams import StreamRestorer
 from ext_proc.sessions.turns import Conversation
 from ext_proc.snapshots import Loaded
+from ext_proc.stopwatch import Stopwatch
 
 Pairs = tuple[tuple[str, str], ...]
 Value = str | bool | float
@@ -215,6 +216,8 @@ class Exchange:
     recorder: StreamRecorder | None = None
     restorer: StreamRestorer | None = None
     recorded: bool = False
+    # for the playground alone: who times the stages
+    stopwatch: Stopwatch | None = None
 
     def take(self, candidate: Candidate) -> None:
         """Have `candidate`, one of the `candidates`, answer; those before it are passed over."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
+from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
 from ext_proc.exchange import (
     REFUSED,
@@ -33,6 +34,7 @@ from ext_proc.redaction.answers import restore_body
 from ext_proc.redaction.streams import StreamRestorer
 from ext_proc.refusals import refuse
 from ext_proc.snapshots import SnapshotHolder
+from ext_proc.timing import PASSED, Hook, Stopwatches, timed, told_on
 
 # The pipeline's own decisions are counted under this name.
 PARSE = "parse"
@@ -165,14 +167,18 @@ class Pipeline:
         snapshots: SnapshotHolder,
         decisions: Decisions,
         pacing: Pacing | None = None,
+        stopwatches: Stopwatches | None = None,
     ) -> None:
         self._stages = tuple(stages)
         self._snapshots = snapshots
         self._decisions = decisions
         self._pacing = pacing
+        self._stopwatches = stopwatches
         # Only hooks that a stage really has are called.
         self._on_head = [(s.name, s.on_head) for s in stages if _has(s, "on_head")]
-        self._on_request = [(s.name, s.on_request) for s in stages if _has(s, "on_request")]
+        self._on_request: list[tuple[str, Hook]] = [
+            (s.name, s.on_request) for s in stages if _has(s, "on_request")
+        ]
         self._on_answer = [s.on_answer for s in reversed(stages) if _has(s, "on_answer")]
         self._on_response_head = [(s.name, s.on_response_head) for s in stages if _has(s, "on_response_head")]
         self._on_unread = [s.on_unread for s in stages if _has(s, "on_unread")]
@@ -196,7 +202,10 @@ class Pipeline:
         loaded = self._snapshots.acquire()
         if loaded is None:
             raise NoSnapshot("no policy has come from the control plane yet")
-        return Exchange(head, loaded, classify(head.method, head.path))
+        exchange = Exchange(head, loaded, classify(head.method, head.path))
+        if names.STAGES in head.headers and self._stopwatches is not None:
+            self._stopwatches.give(exchange)
+        return exchange
 
     async def request_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Decide on the headers alone. None asks for the body."""
@@ -204,11 +213,14 @@ class Pipeline:
         if classified.refused is not None:
             self._decisions.decided(PARSE, Reason.UNKNOWN_PATH)
             return refuse(404, Reason.UNKNOWN_PATH, classified.refused, code=ErrorCode.UNKNOWN_URL)
-        for name, hook in self._on_head:
+        watch = exchange.stopwatch
+        for name, hook in self._on_head if watch is None else timed(watch, self._on_head):
             decision = await hook(exchange)
             if decision is not None:
                 if isinstance(decision, Forward):
                     exchange.forwarded = decision
+                elif watch is not None:
+                    decision = told_on(decision, watch)
                 return self._counted(name, decision)
         return None
 
@@ -221,6 +233,9 @@ class Pipeline:
         headers = exchange.head.headers
         exchange.body = body
         name = PARSE
+        watch, hooks = exchange.stopwatch, self._on_request
+        if watch is not None:
+            watch.begin()
         try:
             exchange.request = parse_request(
                 exchange.classified.operation,
@@ -231,7 +246,10 @@ class Pipeline:
             # Envoy itself counts the tokens of the others. It would parse pages of vectors on the one thread
             # that carries all traffic.
             exchange.wants_body = exchange.classified.operation is Operation.EMBEDDINGS
-            for name, hook in self._on_request:
+            if watch is not None:
+                watch.lap(PARSE, PASSED, {})
+                hooks = timed(watch, hooks)
+            for name, hook in hooks:
                 decision = await hook(exchange)
                 if decision is not None:
                     if isinstance(decision, Forward):
@@ -249,7 +267,7 @@ class Pipeline:
     def _shown(self, exchange: Exchange, answer: Answer) -> Answer:
         for see in self._on_answer:
             answer = see(exchange, answer)
-        return answer
+        return answer if exchange.stopwatch is None else told_on(answer, exchange.stopwatch)
 
     def _counted(self, stage: str, decision: Answer | Forward) -> Answer | Forward:
         # A hit is counted by the agent, from Envoy's log.

@@ -10,7 +10,9 @@ PREFIX: Final = "x-outrigger-"
 TIER: Final = "x-outrigger-tier"
 SESSION: Final = "x-outrigger-session"
 CACHE: Final = "x-outrigger-cache"  # out too
-INBOUND: Final = (TIER, SESSION, CACHE)
+# From the control plane's playground, with a proof; anybody else's means nothing. Out too, to that call.
+STAGES: Final = "x-outrigger-stages"
+INBOUND: Final = (TIER, SESSION, CACHE, STAGES)
 
 # Out, to the application.
 MODEL: Final = "x-outrigger-model"

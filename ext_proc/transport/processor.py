@@ -114,15 +114,20 @@ class ExternalProcessor:
         received = message.response_headers
         if exchange.forwarded is not None and exchange.forwarded.plan is not None:
             exchange.stand_in(codec.stand_in(message))
+        if exchange.stopwatch is not None:
+            exchange.stopwatch.came()
         status, headers = codec.response_head(received)
         if status == TOO_MANY:
             exchange.used_up = codec.is_used_up(message)
         wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)
         if isinstance(wish, Answer):
             return codec.answer(wish), False
+        reply = _WISHES[wish]
+        if exchange.stopwatch is not None:
+            reply = codec.with_headers(reply, exchange.stopwatch.told())
         if exchange.metered is not None:
-            return codec.with_headers(_WISHES[wish], exchange.metered.told), True
-        return _WISHES[wish], True
+            return codec.with_headers(reply, exchange.metered.told), True
+        return reply, True
 
     def _on_response_body(self, exchange: Exchange, received: HttpBody) -> bytes:
         if exchange.recorder is None:

@@ -45,6 +45,7 @@ from ext_proc.stages.session import Session, Sessions
 from ext_proc.stages.warm import Warm
 from ext_proc.stores.memory_sessions import MemorySessions
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics
+from ext_proc.timing import Stopwatches
 from ext_proc.warmup import WarmUp
 from ext_proc.wiring.caching import Caching
 from ext_proc.wiring.providers import Providers, alone
@@ -198,4 +199,10 @@ def pipeline(
         sharing.warmup.counted_by(metrics)
     steps = stages(caching, metrics, metrics, int(time.time()), sharing, audit=metrics)
     metrics.announce(announced(steps))
-    return Pipeline(steps, holder, metrics, Pacing(sharing.flights, sharing.origin))
+    return Pipeline(
+        steps,
+        holder,
+        metrics,
+        Pacing(sharing.flights, sharing.origin),
+        Stopwatches(time.perf_counter_ns, time.time),
+    )

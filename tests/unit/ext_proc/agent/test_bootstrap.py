@@ -64,7 +64,7 @@ def test_forged_headers_are_recognised(name: str) -> None:
 
 @given(st.text("abcehinorst-_", max_size=12))
 def test_only_kept_names_are_kept(suffix: str) -> None:
-    """For any name below the prefix: it is kept exactly when it is one of the three."""
+    """For any name below the prefix: it is kept exactly when it is one of the four."""
     name = headers.PREFIX + suffix
     assert (FORGED.fullmatch(name) is None) == (name in headers.INBOUND)
 
