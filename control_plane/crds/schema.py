@@ -15,7 +15,6 @@ from pydantic_core import core_schema
 
 from control_plane.crds.descriptions import DESCRIPTIONS
 from control_plane.crds.rules import FIELDS, MAX_ITEMS, RULES, Rule
-from control_plane.resources.kinds.policy import PolicySpec
 from control_plane.resources.kinds.spec import Spec
 from control_plane.resources.parsing import spec_in
 from control_plane.resources.quantities import (
@@ -32,6 +31,8 @@ _MAX_TEXT: Final = 64
 _RULES: Final = "x-kubernetes-validations"
 # What structural schemas have no place for.
 _LEFT_OUT: Final = frozenset({"title", "description", "additionalProperties", "default"})
+# Classes in which "left out" is not "as by default".
+_UNSET_MATTERS: Final = frozenset({"PolicySpec", "VersionPolicy"})
 # pydantic's names for bounds of what it takes for no number.
 _PLAIN: Final = {"ge": "minimum", "le": "maximum"}
 
@@ -63,58 +64,60 @@ class _AsWritten(GenerateJsonSchema):
 def spec_schema(spec: type[Spec]) -> dict[str, Any]:
     """Return the schema of `spec`.
 
-    What a Policy leaves out may be another's to say, so none of its fields has a default.
+    What a Policy leaves out may be another's to say, so nothing in it has a default.
 
     Raises:
         DescriptionMissingError: one of its fields has no description.
     """
     whole = spec.model_json_schema(schema_generator=_AsWritten)
     classes = {found.__name__: found for found in _classes(spec)}
-    return _Writer(classes, whole.get("$defs", {}), with_defaults=spec is not PolicySpec).mapping(spec, whole)
+    return _Writer(classes, whole.get("$defs", {})).mapping(spec, whole)
 
 
 class _Writer:
     """Writes one spec's schema; knows its classes and their JSON schemas by name."""
 
-    def __init__(
-        self, classes: Mapping[str, type[Spec]], schemas: Mapping[str, dict[str, Any]], *, with_defaults: bool
-    ) -> None:
+    def __init__(self, classes: Mapping[str, type[Spec]], schemas: Mapping[str, dict[str, Any]]) -> None:
         self._classes = classes
         self._schemas = schemas
-        self._with_defaults = with_defaults
 
-    def mapping(self, spec: type[Spec], schema: Mapping[str, Any]) -> dict[str, Any]:
+    def mapping(
+        self, spec: type[Spec], schema: Mapping[str, Any], *, defaults: bool = True
+    ) -> dict[str, Any]:
         """Return the structural schema of a class."""
         name = spec.__name__
+        defaults = defaults and name not in _UNSET_MATTERS
         fields = {item.alias or attribute: item for attribute, item in spec.model_fields.items()}
         written: dict[str, Any] = {"type": "object"}
         if schema.get("required"):
             written["required"] = list(schema["required"])
         written["properties"] = {
-            field: self._field(f"{name}.{field}", schema["properties"][field], fields[field].default)
+            field: self._field(
+                f"{name}.{field}", schema["properties"][field], fields[field].default, defaults
+            )
             for field in fields
         }
         if name in RULES:
             written[_RULES] = [asdict(rule) for rule in RULES[name]]
         return written
 
-    def _field(self, path: str, schema: Mapping[str, Any], default: object) -> dict[str, Any]:
+    def _field(self, path: str, schema: Mapping[str, Any], default: object, defaults: bool) -> dict[str, Any]:
         if path not in DESCRIPTIONS:
             raise DescriptionMissingError(f"{path} has no line in control_plane.crds.descriptions")
-        written = _merged(self._type(schema), FIELDS.get(path, {}))
-        if self._with_defaults:
+        written = _merged(self._type(schema, defaults), FIELDS.get(path, {}))
+        if defaults:
             written |= _default(written, default)
         return {"description": DESCRIPTIONS[path], **written}
 
-    def _type(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _type(self, schema: Mapping[str, Any], defaults: bool) -> dict[str, Any]:
         if "anyOf" in schema:
             # Only "or null" is meant: a field is left out instead.
             (schema,) = (way for way in schema["anyOf"] if way.get("type") != "null")
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             if name not in self._classes:
-                return self._type(self._schemas[name])
-            return self.mapping(self._classes[name], self._schemas[name])
+                return self._type(self._schemas[name], defaults)
+            return self.mapping(self._classes[name], self._schemas[name], defaults=defaults)
         written = {_PLAIN.get(key, key): value for key, value in schema.items() if key not in _LEFT_OUT}
         if "exclusiveMinimum" in written:
             written |= {"minimum": written["exclusiveMinimum"], "exclusiveMinimum": True}
@@ -124,10 +127,10 @@ class _Writer:
             case "integer":
                 written["format"] = "int64"
             case "array":
-                written["items"] = self._type(schema["items"])
+                written["items"] = self._type(schema["items"], defaults)
                 written.setdefault("maxItems", MAX_ITEMS)
             case "object":
-                written["additionalProperties"] = self._type(schema["additionalProperties"])
+                written["additionalProperties"] = self._type(schema["additionalProperties"], defaults)
         return written
 
 
