@@ -101,7 +101,7 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     parts.fleet.listen(traffic.told)
     add_live_routes(app, parts.registry, parts.fleet, traffic, parts.surroundings.now)
     add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)
-    add_playground_routes(app, parts.registry, bodies, parts.proxy)
+    add_playground_routes(app, parts.registry, bodies, parts.proxy, parts.surroundings)
     add_token_routes(app, parts.registry, bodies, parts.surroundings)
     add_secret_routes(app, parts.registry, bodies)
     add_dashboard(app)

@@ -1,12 +1,14 @@
 """The playground: one prompt through a proxy, and everything that came back, with the time of each piece.
 
 The control plane is not on the way of requests: it asks the proxy that its operator named, as an application
-would. What is asked and answered is neither kept nor logged; that somebody asked is in the audit.
+would, and shows it a proof that it may be told what each stage did and how long that took. What is asked and
+answered is neither kept nor logged; that somebody asked is in the audit.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -30,11 +32,12 @@ from control_plane.api.operations import (
     schema_ref,
 )
 from control_plane.api.orders import PlayOrder
-from control_plane.api.ports import DocumentBook
+from control_plane.api.ports import DocumentBook, Surroundings
 from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.resources.problems import Problem
 from ext_proc.contract import headers as names
+from ext_proc.contract.proofs import GOOD_FOR_S, NONCE_BYTES, make_proof
 
 EVENTS: Final = "text/event-stream"
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -44,7 +47,7 @@ NO_PROXY: Final = (
     "no proxy is named: start the control plane with --playground-proxy http://HOST:PORT "
     "(OUTRIGGER_PLAYGROUND_PROXY), as `outrigger up` does by itself"
 )
-_HIDDEN: Final = frozenset({"set-cookie"})
+_HIDDEN: Final = frozenset({"set-cookie", names.STAGES})
 
 
 class ProxyUnreachableError(Exception):
@@ -78,6 +81,7 @@ class PlaygroundRoutes:
     book: DocumentBook
     bodies: Bodies
     proxy: Proxy | None
+    surroundings: Surroundings
     clock: Callable[[], float] = time.perf_counter
     playing: int = 0
 
@@ -102,11 +106,16 @@ class PlaygroundRoutes:
         found = [("content-type", JSON), ("accept-encoding", "identity")]
         if order.tier is not None:
             found += self._tier_headers(order.tier)
-        given = ((names.SESSION, order.session), (names.CACHE, order.cache))
+        given = ((names.SESSION, order.session), (names.CACHE, order.cache), (names.STAGES, self._proof()))
         found += [(name, value) for name, value in given if value is not None]
         if order.key is not None:
             found.append(("authorization", f"Bearer {order.key}"))
         return found
+
+    def _proof(self) -> str | None:
+        until_s = int(self.surroundings.now().timestamp()) + GOOD_FOR_S
+        nonce = self.surroundings.entropy(NONCE_BYTES).hex()
+        return make_proof(self.book.in_force.key_salt, until_s, nonce) or None
 
     def _tier_headers(self, tier: str) -> list[tuple[str, str]]:
         """Return the headers by which a caller without a Consumer belongs to `tier`."""
@@ -134,7 +143,7 @@ class PlaygroundRoutes:
         try:
             async with proxy.ask(headers, body) as answered:
                 shown = [pair for pair in answered.headers if pair[0] not in _HIDDEN]
-                yield event("head", status=answered.status, headers=shown)
+                yield event("head", status=answered.status, headers=shown, **_stages(answered.headers))
                 decoder = codecs.getincrementaldecoder("utf-8")("replace")
                 size = 0
                 async for chunk in answered.body:
@@ -150,9 +159,22 @@ class PlaygroundRoutes:
             self.playing -= 1
 
 
-def add_playground_routes(app: FastAPI, book: DocumentBook, bodies: Bodies, proxy: Proxy | None) -> None:
+def _stages(headers: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return what the sidecar tells of its stages; nothing when that is nothing that can be read."""
+    try:
+        told = json.loads(dict(headers).get(names.STAGES, "{}"))
+    except ValueError:
+        return {}
+    if not isinstance(told, dict):
+        return {}
+    return {name: told[name] for name in ("stages", "upstreamMs") if name in told}
+
+
+def add_playground_routes(
+    app: FastAPI, book: DocumentBook, bodies: Bodies, proxy: Proxy | None, surroundings: Surroundings
+) -> None:
     """Serve the playground."""
-    routes = PlaygroundRoutes(book, bodies, proxy)
+    routes = PlaygroundRoutes(book, bodies, proxy, surroundings)
     path, tag, need = "/api/v1/playground", "playground", Need(Role.EDITOR, "playground:write")
     shown = {"proxy": "http://127.0.0.1:10000", "hint": None}
     add(
@@ -177,8 +199,10 @@ def add_playground_routes(app: FastAPI, book: DocumentBook, bodies: Bodies, prox
             need,
             {200: Answer("Server-sent events: see above.", {"type": "string"}, SHOWN, media_type=EVENTS)},
             "One chat completion through the proxy that `--playground-proxy` names, with what it costs. "
-            "Events, each with the `ms` since the request was sent: `head` (`status`, `headers`), `body` "
-            "(`text`, as it came), `end` (`bytes`) or `failed` (`reason`). `tier` sends the headers that the "
+            "Events, each with the `ms` since the request was sent: `head` (`status`, `headers`, and where "
+            "the sidecar tells them `stages` and `upstreamMs`), `body` (`text`, as it came), `end` (`bytes`) "
+            "or `failed` (`reason`). A stage tells its time in microseconds (`us`), what it `did` (`passed`, "
+            "`forwarded`, or the reason of its answer) and what it `set`. `tier` sends the headers that the "
             "Tier's `match` asks for. Nothing of it is kept or logged; the audit has who asked which Model.",
             Body(schema_ref("PlayOrder"), {JSON: EXAMPLE}),
             (*READING_A_BODY, 404, *CHANGING),
@@ -189,7 +213,8 @@ def add_playground_routes(app: FastAPI, book: DocumentBook, bodies: Bodies, prox
 
 EXAMPLE: Final = {"model": "gpt-4o-mini", "prompt": "Why is the sky blue?", "tier": "gold", "stream": True}
 SHOWN: Final = (
-    'event: head\ndata: {"ms":640.2,"status":200,"headers":[["x-outrigger-cache","miss"]]}\n\n'
+    'event: head\ndata: {"ms":640.2,"status":200,"headers":[["x-outrigger-cache","miss"]],"stages":'
+    '[{"stage":"cache","us":41.5,"did":"passed","set":{"cache":"miss"}}],"upstreamMs":638.9}\n\n'
     'event: body\ndata: {"ms":640.9,"text":"{\\"choices\\": []}"}\n\n'
     'event: end\ndata: {"ms":641.0,"bytes":15}\n\n'
 )

@@ -43,6 +43,8 @@ class HintObserver(Protocol):
 class Learn(PassingStage):
     """Reads the answers' headers. `now` is UNIX time in seconds. Stands before the stage that forwards."""
 
+    name = "learn"
+
     def __init__(self, quota: QuotaObserver, hints: HintObserver, now: Callable[[], float]) -> None:
         self._quota = quota
         self._hints = hints

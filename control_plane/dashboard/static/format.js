@@ -30,6 +30,12 @@ export function millis(value) {
   return value < 1000 ? `${number(value, { digits: value < 10 ? 1 : 0 })} ms` : `${number(value / 1000, { digits: 2 })} s`;
 }
 
+/** Microseconds → 8.2 µs, 640 µs, and from a thousand on milliseconds. */
+export function micros(value) {
+  if (missing(value)) return NONE;
+  return value < 1000 ? `${number(value, { digits: value < 100 ? 1 : 0 })} µs` : millis(value / 1000);
+}
+
 /** Seconds → 12 s, 3 min, 5 h, 2 d: the largest unit that fits. */
 export function span(seconds) {
   if (missing(seconds)) return NONE;

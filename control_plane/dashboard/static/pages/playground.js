@@ -4,8 +4,8 @@ import { h, put, say } from "../dom.js";
 import { bytes, millis } from "../format.js";
 import { t } from "../i18n.js";
 import { refusal } from "../problems.js";
+import { stageTable } from "../stages.js";
 import { badge, button, card, empty, field, heading, select, table } from "../widgets.js";
-import { plain } from "../changes.js";
 
 let running = null; // aborts the call that is under way
 
@@ -111,7 +111,7 @@ async function play(out, order, signal, api) {
 }
 
 function take(seen, name, data) {
-  if (name === "head") Object.assign(seen, { status: data.status, head: data.ms, headers: new Map(data.headers) });
+  if (name === "head") Object.assign(seen, { status: data.status, head: data.ms, headers: new Map(data.headers), stages: data.stages, upstreamMs: data.upstreamMs });
   if (name === "body") {
     seen.text += data.text;
     const said = words(seen);
@@ -164,42 +164,4 @@ function verdict(seen) {
   if (seen.failed) return badge(seen.failed, "bad");
   if (seen.status === null) return t("playground.waiting");
   return [badge(String(seen.status), seen.status < 300 ? "good" : "bad"), " ", seen.end === null ? t("playground.coming") : t("playground.took", { time: millis(seen.end), size: bytes(seen.bytes) })];
-}
-
-/** What each stage decided, from the answer's headers, with the settings in force that some Policy made. */
-function stageTable(order, seen, settings) {
-  const get = (name) => seen.headers.get(name);
-  const own = (name) => get(`x-outrigger-${name}`);
-  const set = (...areas) => settings.filter((one) => one.policy && areas.some((area) => one.field.startsWith(area)));
-  const left = ["requests", "tokens"].filter((kind) => get(`x-ratelimit-remaining-${kind}`)).map((kind) => t(`playground.left.${kind}`, { left: get(`x-ratelimit-remaining-${kind}`), limit: get(`x-ratelimit-limit-${kind}`) ?? "–" }));
-  const called = own("cache") !== "hit" && own("cache") !== "semantic-hit" && !own("error");
-  // OpenAI's own word for it; others are silent.
-  const provided = get("openai-processing-ms") ? ` (${t("playground.provided", { time: millis(Number(get("openai-processing-ms"))) })})` : "";
-  const rows = [
-    ["identify", order.tier ? t("playground.asTier", { tier: order.tier }) : order.key ? t("playground.asKey") : t("playground.asNobody"), null, []],
-    ["resolve", own("model") ? (own("model") === order.model ? own("model") : `${order.model} → ${own("model")}`) : null, null, set("unknownModels")],
-    ["assign", own("version"), null, []],
-    ["clamp", own("clamped"), null, set("parameters")],
-    ["session", order.session ?? null, null, set("session")],
-    ["cache", own("cache") ? badge(own("cache"), { hit: "good", "semantic-hit": "good", miss: "info" }[own("cache")] ?? "") : null, null, set("cache", "coalesce")],
-    ["limit", left.join(", ") || null, null, set("limits")],
-    ["batch", own("batch") ? t("playground.batched", { size: own("batch") }) : null, null, set("batch")],
-    ["route", own("backend") ? `${own("backend")}${own("attempts") ? ` (${t("playground.attempts", { count: own("attempts") })})` : ""}` : null, null, set("retry", "hold")],
-    [called ? "provider" : "own", own("error") ? badge(own("error"), "bad") : seen.status === null ? null : `${seen.status}${provided}`, seen.head, []],
-    ["first", seen.first === null ? null : t("playground.firstText"), seen.first, []],
-    ["end", seen.end === null || seen.failed ? seen.failed || null : t("playground.complete"), seen.end, []],
-  ];
-  const most = seen.end ?? seen.first ?? seen.head ?? 1;
-  return [table([{ title: t("playground.stage") }, { title: t("playground.decision") }, { title: t("playground.at"), numeric: true }, { title: t("playground.policy") }], rows.map(([stage, decision, ms, fields]) => [
-    h("strong", {}, t(`playground.stage.${stage}`)),
-    decision ?? h("span", { class: "soft" }, t("playground.nothing")),
-    ms === null || ms === undefined ? "" : h("span", { class: "when" }, meterOf(ms / most), millis(ms)),
-    fields.length ? h("ul", { class: "plain" }, fields.map((one) => h("li", {}, h("code", {}, `${one.field}: ${plain(one.value)}`), " ", h("a", { href: `/policies#kind=policies&name=${encodeURIComponent(one.policy)}` }, one.policy)))) : "",
-  ])), get("x-request-id") ? h("p", { class: "soft" }, t("playground.requestId"), " ", h("code", {}, get("x-request-id"))) : null];
-}
-
-function meterOf(part) {
-  const fill = h("i");
-  fill.style.width = `${Math.min(part, 1) * 100}%`;
-  return h("span", { class: "bar", "aria-hidden": "true" }, fill);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from control_plane.api import playground
 from control_plane.api.playground import Answered, ProxyUnreachableError
 from control_plane.auth.roles import Role
+from ext_proc.contract.proofs import proven
 from tests.contract.control_plane.api.papers import document
 from tests.contract.control_plane.api.served import Served, serve
 
@@ -30,12 +32,15 @@ class Parrot:
     def __init__(self, *pieces: bytes, breaks: bool = False) -> None:
         self.pieces, self.breaks = pieces, breaks
         self.asked: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.tells = ""
 
     @asynccontextmanager
     async def ask(self, headers: Sequence[tuple[str, str]], body: bytes) -> AsyncIterator[Answered]:
         """Note the request and answer."""
         self.asked.append((dict(headers), json.loads(body)))
-        yield Answered(200, [("x-outrigger-cache", "miss"), ("set-cookie", "c=1")], self._body())
+        told = [("x-outrigger-stages", self.tells)] if self.tells else []
+        shown = [("x-outrigger-cache", "miss"), ("set-cookie", "c=1"), *told]
+        yield Answered(200, shown, self._body())
 
     async def _body(self) -> AsyncIterator[bytes]:
         for piece in self.pieces:
@@ -84,6 +89,23 @@ async def test_an_answer_is_told_as_it_comes(admin: httpx.AsyncClient, parrot: P
     times = [data["ms"] for _, data in found]
     assert times == sorted(times)
     assert parrot.asked[0][1]["messages"] == [{"role": "user", "content": "a secret question"}]
+
+
+async def test_the_proxy_is_shown_a_proof_and_its_stages_are_told(
+    admin: httpx.AsyncClient, served: Served, parrot: Parrot
+) -> None:
+    """Another one each time; what it tells is told on, and what cannot be read is left away."""
+    parrot.tells = '{"stages": [{"stage": "pin", "us": 2.5, "did": "passed"}], "upstreamMs": 8, "x": 1}'
+    (_, head), *_ = events((await played(admin)).text)
+    assert (head["stages"], head["upstreamMs"]) == ([{"stage": "pin", "us": 2.5, "did": "passed"}], 8)
+    assert "x" not in head
+    assert head["headers"] == [["x-outrigger-cache", "miss"]]
+    for parrot.tells in ("[1]", "{", ""):
+        (_, head), *_ = events((await played(admin)).text)
+        assert "stages" not in head
+    proofs = [headers["x-outrigger-stages"] for headers, _ in parrot.asked]
+    salt = served.registry.in_force.key_salt
+    assert len({proven(salt, proof, time.time()) for proof in proofs} - {""}) == len(proofs)
 
 
 async def test_a_tier_is_played_by_its_headers(admin: httpx.AsyncClient, parrot: Parrot) -> None:
