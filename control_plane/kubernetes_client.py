@@ -24,6 +24,7 @@ __all__ = ["KubeConfigError", "Kubernetes", "KubernetesError", "connect"]
 VARIABLE: Final = "KUBECONFIG"
 NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CALL_WITHIN_S: Final = 10.0
+JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 MAX_REASON: Final = 500
@@ -81,16 +82,19 @@ class Kubernetes:
         *,
         body: object = None,
         query: Query = (),
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
         within_s: float = CALL_WITHIN_S,
     ) -> dict[str, Any]:
-        """Return what the API server answers to one call.
+        """Return what the API server answers to one call. `accept` may ask for metadata only.
 
         Raises:
             KubernetesError: it refuses, answers nothing in time, or answers no JSON object.
         """
         timeout = aiohttp.ClientTimeout(total=within_s)
-        response = await self._ask(method, path, query, timeout, body=body, content_type=content_type)
+        response = await self._ask(
+            method, path, query, timeout, body=body, content_type=content_type, accept=accept
+        )
         try:
             content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -102,20 +106,21 @@ class Kubernetes:
         return _object(content)
 
     async def watch(
-        self, path: str, *, query: Query = (), silent_s: float = 330.0
+        self, path: str, *, query: Query = (), accept: str = JSON, silent_s: float = 330.0
     ) -> AsyncIterator[dict[str, Any]]:
         """Yield the events of a watch until the API server ends it (`timeoutSeconds` of `query`).
 
         Args:
             path: a collection.
             query: `resourceVersion`, `allowWatchBookmarks`, …; `watch=true` is added.
+            accept: the form that is asked for, such as metadata only.
             silent_s: after how many seconds without an event the connection counts as lost.
 
         Raises:
             KubernetesError: refused, broken off, or an `ERROR` event (410 once the version is too old).
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CALL_WITHIN_S, sock_read=silent_s)
-        response = await self._ask("GET", path, (*query, ("watch", "true")), timeout)
+        response = await self._ask("GET", path, (*query, ("watch", "true")), timeout, accept=accept)
         try:
             if response.status != 200:
                 raise _refused(response.status, await response.read())
@@ -147,14 +152,15 @@ class Kubernetes:
         within: aiohttp.ClientTimeout,
         *,
         body: object = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> aiohttp.ClientResponse:
         try:
             verb, url, headers, sent, _ = await self._client.param_serialize(
                 method,
                 path,
                 query_params=list(query),
-                header_params={"Accept": "application/json", "Content-Type": content_type},
+                header_params={"Accept": accept, "Content-Type": content_type},
                 body=body,
                 auth_settings=["BearerToken"],
             )
