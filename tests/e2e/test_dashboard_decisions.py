@@ -419,19 +419,24 @@ def test_a_setting_is_explained(visit: Visit) -> None:
 
 
 def test_a_prompt_is_played(visit: Visit, governed: Governed) -> None:
-    """The answer as a stream, what each stage decided, and the times; the same again is a hit."""
+    """The answer as a stream, what each stage decided and how long it took; the same again is a hit."""
     page = visit("/playground")
     page.fill("label:has-text('Model') input", "quick")
     page.select_option("label:has-text('Tier') select", "gold")
     page.fill("textarea >> nth=0", "What is played here?")
     for found in ("miss", "hit"):
         page.click("[data-action=send]")
-        expect(page.locator("tr:has-text('Cache') .badge")).to_have_text(found)
+        expect(page.locator("tr:has-text('Cache') .badge").first).to_have_text(found)
         expect(page.locator("tr:has(strong:text-is('End'))")).to_contain_text("ms")
+        expect(page.locator("tr:has(strong:text-is('Identify'))")).to_contain_text(re.compile("[µm]s"))
+        expect(page.locator("[data-sum]")).to_contain_text("in the stages")
         assert page.inner_text(".answer").strip()
+        if found == "miss":
+            picture(page, "playground-answer")
+            expect(page.locator("tr:has(strong:text-is('Route'))")).to_contain_text(re.compile("[µm]s"))
+            assert barriers(page) == []
     expect(page.locator("tr:has-text('Resolve')")).to_contain_text("quick → m")
     expect(page.locator("tr:has-text('Cache') li:has-text('cache.ttl') a")).to_have_text("golden")
-    picture(page, "playground-answer")
     page.uncheck("input[type=checkbox]")
     page.fill("label:has-text('Model') input", "m")
     page.keyboard.press("Control+Enter")
@@ -439,6 +444,19 @@ def test_a_prompt_is_played(visit: Visit, governed: Governed) -> None:
     page.click("summary:has-text('Headers')")
     expect(page.locator(".played table").last).to_contain_text("application/json")
     assert "What is played here?" not in governed.mesh.log()
+
+
+def test_ordinary_callers_are_told_no_stages(governed: Governed) -> None:
+    """Nor does their header reach the provider; whatever they write in it, all else is as without it."""
+    for shown in ("yes", "1.2.3", "9999999999.0f0f.00000000000000000000000000000000"):
+        answer = httpx.post(
+            f"{governed.mesh.url}/chat/completions",
+            json={"model": "m", **HELLO},
+            headers={"x-outrigger-stages": shown, "x-outrigger-cache": "no-store"},
+            verify=PLAIN,
+        )
+        assert answer.status_code == 200
+        assert "x-outrigger-stages" not in answer.headers
 
 
 def test_without_a_proxy_the_playground_says_what_to_set(visit: Visit) -> None:

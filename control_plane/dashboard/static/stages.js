@@ -15,12 +15,11 @@ const MARKS = { hit: "good", "semantic-hit": "good", miss: "info" };
 export function stageTable(order, seen, settings) {
   const decided = decisions(order, seen);
   const set = (stage) => settings.filter((one) => one.policy && (AREAS[stage] ?? []).some((area) => one.field.startsWith(area)));
-  const told = seen.stages ?? USUAL.map((stage) => ({ stage }));
+  const told = seen.stages ? joined(seen.stages) : USUAL.map((stage) => ({ stage }));
   const longest = Math.max(...told.map((one) => one.us ?? 0), 1);
   const rows = told.map(({ stage, us, did, set: news }) => ({ stage, decision: did === undefined ? decided[stage] : said(stage, did, news ?? {}, decided), took: us === undefined ? null : measured(us / longest, micros(us)), fields: set(stage) }));
-  const most = seen.end ?? seen.first ?? seen.head ?? 1;
   const upstream = seen.upstreamMs ?? null;
-  for (const [stage, decision, ms, took] of ends(seen)) rows.push({ stage, decision, at: ms === null ? null : measured(ms / most, millis(ms)), took: took && upstream !== null ? millis(upstream) : null, fields: [] });
+  for (const [stage, decision, ms, took] of ends(seen)) rows.push({ stage, decision, at: ms === null ? null : millis(ms), took: took && upstream !== null ? millis(upstream) : null, fields: [] });
   const columns = [{ title: t("playground.stage") }, { title: t("playground.decision") }, { title: t("playground.took_"), numeric: true }, { title: t("playground.at"), numeric: true }, { title: t("playground.policy") }];
   const own = told.reduce((sum, one) => sum + (one.us ?? 0), 0);
   return [
@@ -28,6 +27,17 @@ export function stageTable(order, seen, settings) {
     seen.stages ? h("p", { class: "soft", "data-sum": "" }, t("playground.sum", { own: micros(own), total: millis(seen.end ?? seen.head) })) : seen.status === null ? null : h("p", { class: "soft" }, t("playground.untold")),
     seen.headers.get("x-request-id") ? h("p", { class: "soft" }, t("playground.requestId"), " ", h("code", {}, seen.headers.get("x-request-id"))) : null,
   ];
+}
+
+/** Stages that see the headers, and the body again, as one each, where they saw the last. */
+function joined(laps) {
+  const found = new Map();
+  for (const lap of laps) {
+    const before = found.get(lap.stage);
+    found.delete(lap.stage);
+    found.set(lap.stage, before ? { ...lap, us: before.us + lap.us, set: { ...before.set, ...lap.set } } : lap);
+  }
+  return [...found.values()];
 }
 
 /** What the answer's headers say of each stage. */
