@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 
 from ext_proc.agent.local_replies import render_local_replies
 from ext_proc.contract import headers
+from ext_proc.contract.envoy_options import envoy_options
 from ext_proc.openai.ratelimits import QUOTA_HEADERS
 from ext_proc.providers.hints import REFUSALS
 from ext_proc.settings import EnvoySettings, SettingsError, origin_cluster
@@ -161,27 +162,10 @@ def find_envoy(environment: Mapping[str, str]) -> Path:
 
 def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
     """Return Envoy's command line, the program first."""
-    return [
-        str(binary),
-        "--config-path",
-        str(settings.run_dir.envoy_config),
-        "--concurrency",
-        str(settings.concurrency),
-        "--disable-hot-restart",
-        "--log-level",
-        settings.log_level,
-        # `ext_proc` would write a line for each request without a processor (the access log counts them),
-        # `config` for each try to reach an agent that starts later, `misc` for each filter that is young,
-        # `sse` for each event of a provider whose usage is odd, or that is long.
-        "--component-log-level",
-        "ext_proc:error,misc:error,config:error,sse:error",
-        # Escaped, so that nothing a caller sends can begin a line of the log.
-        "--log-format-escaped",
-        "--log-format",
-        "envoy %Y-%m-%dT%T.%e%z %l %n %v",
-        "--drain-time-s",
-        "5",
-    ]
+    options = envoy_options(
+        settings.run_dir.envoy_config, concurrency=settings.concurrency, log_level=settings.log_level
+    )
+    return [str(binary), *options]
 
 
 def become_envoy(settings: EnvoySettings, environment: Mapping[str, str]) -> NoReturn:

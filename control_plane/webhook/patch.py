@@ -1,0 +1,242 @@
+"""The decision about one pod: its injection, or why it has none (pure).
+
+What comes in has been read as a pod by an API server or checked by `check_pod`. What is injected once is
+changed no more, but for containers that came later and still lack the proxy's address.
+https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from control_plane.webhook.containers import envoy_container, processor_container, volumes
+from control_plane.webhook.draft import Draft, Operation
+from control_plane.webhook.names import (
+    AUTHORITY,
+    BASE_URL,
+    CONTAINERS,
+    INJECT,
+    INJECTED,
+    VOLUMES,
+    workload_of,
+)
+from control_plane.webhook.ports import Ports, ports_for, ports_of
+from control_plane.webhook.settings import InjectionSettings, Mode
+from control_plane.webhook.tuning import BadAnnotationError, Tuning, tuning_of
+
+Pod = Mapping[str, Any]
+
+SYSTEM_NAMESPACES: Final = "kube-"
+OS_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
+LISTS: Final = ("containers", "initContainers")
+
+
+class Outcome(StrEnum):
+    """What became of a pod."""
+
+    INJECTED = "injected"
+    UNCHANGED = "unchanged"
+    OPTED_OUT = "opted-out"
+    SYSTEM_NAMESPACE = "system-namespace"
+    WINDOWS = "windows"
+    HOST_NETWORK = "host-network"
+    PORT_IN_USE = "port-in-use"
+    NAME_IN_USE = "name-in-use"
+    BAD_ANNOTATION = "bad-annotation"
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """A pod with its pair. `patch` makes `pod` from the original; it is empty when nothing was missing."""
+
+    pod: Mapping[str, Any]
+    patch: tuple[Operation, ...]
+    outcome: Outcome = Outcome.INJECTED
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A pod that stays as it is. With `warn` the `reason` is news to whoever makes it."""
+
+    outcome: Outcome
+    reason: str
+    warn: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever makes the pod is told."""
+        return (f"outrigger: no sidecar: {self.reason}",) if self.warn else ()
+
+
+class NotAPodError(ValueError):
+    """What is to be injected is no pod; the message says what is off."""
+
+
+def check_pod(pod: object) -> Pod:
+    """Return `pod` if it has the shape of one, as far as injection looks.
+
+    Raises:
+        NotAPodError: it does not.
+    """
+    if not isinstance(pod, Mapping):
+        raise NotAPodError("the pod must be a mapping")
+    spec, metadata = pod.get("spec"), pod.get("metadata")
+    if not isinstance(metadata, Mapping | None):
+        raise NotAPodError("metadata must be a mapping")
+    if not isinstance(spec, Mapping):
+        raise NotAPodError("spec must be a mapping")
+    if not spec.get("containers"):
+        raise NotAPodError("spec.containers must be a list with at least one container")
+    for name in ("labels", "annotations"):
+        if not isinstance((metadata or {}).get(name), Mapping | None):
+            raise NotAPodError(f"metadata.{name} must be a mapping")
+    for name in ("nodeSelector", "os"):
+        if not isinstance(spec.get(name), Mapping | None):
+            raise NotAPodError(f"spec.{name} must be a mapping")
+    _check_items(metadata or {}, "metadata", ("ownerReferences",))
+    _check_items(spec, "spec", (*LISTS, "volumes", "imagePullSecrets"))
+    for kind in LISTS:
+        for index, container in enumerate(spec.get(kind) or ()):
+            _check_container(container, f"spec.{kind}[{index}]")
+    return pod
+
+
+def _check_container(container: Mapping[str, Any], where: str) -> None:
+    _check_items(container, where, ("env", "ports"))
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        probe = container.get(name)
+        ways = (
+            [probe.get(way) for way in ("httpGet", "tcpSocket", "grpc")] if isinstance(probe, Mapping) else []
+        )
+        if not isinstance(probe, Mapping | None) or not all(isinstance(way, Mapping | None) for way in ways):
+            raise NotAPodError(f"{where}.{name} must be a probe")
+
+
+def _check_items(owner: Mapping[str, Any], where: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        items = owner.get(name)
+        if not isinstance(items, list | None) or not all(isinstance(item, Mapping) for item in items or ()):
+            raise NotAPodError(f"{where}.{name} must be a list of mappings")
+        if not all(isinstance(item.get("name"), str | None) for item in items or ()):
+            raise NotAPodError(f"the name of each of {where}.{name} must be a text")
+
+
+def inject(pod: Pod, namespace: str, settings: InjectionSettings) -> Injection | Skipped:
+    """Decide about `pod`, which is made in `namespace` ("" where that is not known).
+
+    Its own `metadata.namespace` does not count: it is often empty while the API server asks.
+    """
+    metadata, spec = pod.get("metadata") or {}, pod["spec"]
+    kept_out = _kept_out(metadata, spec, namespace, settings)
+    if kept_out is not None:
+        return kept_out
+    try:
+        tuning = tuning_of(metadata.get("annotations") or {}, settings)
+    except BadAnnotationError as error:
+        return Skipped(Outcome.BAD_ANNOTATION, str(error), warn=True)
+    if _is_ours(metadata, spec):
+        return _completed(pod, tuning, settings)
+    name = next(_names_in_use(spec), None)
+    if name is not None:
+        return Skipped(Outcome.NAME_IN_USE, f"the pod has a {name} that is not ours; rename it", warn=True)
+    taken = ports_of(spec)
+    if tuning.proxy_port in taken:
+        reason = (
+            f"the pod uses port {tuning.proxy_port}, which is the proxy's; choose another by the annotation "
+            "outrigger.dev/proxy-port"
+        )
+        return Skipped(Outcome.PORT_IN_USE, reason, warn=True)
+    return _injected(pod, tuning, ports_for(tuning.proxy_port, taken), settings)
+
+
+def _kept_out(
+    metadata: Mapping[str, Any], spec: Mapping[str, Any], namespace: str, settings: InjectionSettings
+) -> Skipped | None:
+    if namespace.startswith(SYSTEM_NAMESPACES) or (namespace and namespace == settings.own_namespace):
+        return Skipped(Outcome.SYSTEM_NAMESPACE, f"pods of the namespace {namespace} are never injected")
+    for told in (metadata.get("labels") or {}, metadata.get("annotations") or {}):
+        if told.get(INJECT) == "disabled":
+            return Skipped(Outcome.OPTED_OUT, f"the pod says {INJECT}: disabled")
+    selector = spec.get("nodeSelector") or {}
+    if (spec.get("os") or {}).get("name") == "windows" or "windows" in map(selector.get, OS_LABELS):
+        return Skipped(Outcome.WINDOWS, "the pod is for Windows", warn=True)
+    if spec.get("hostNetwork"):
+        reason = "the pod is on its host's network, where ports belong to everybody"
+        return Skipped(Outcome.HOST_NETWORK, reason, warn=True)
+    return None
+
+
+def _is_ours(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    if INJECTED not in (metadata.get("annotations") or {}):
+        return False
+    return any({container.get("name") for container in spec.get(kind) or ()} >= CONTAINERS for kind in LISTS)
+
+
+def _names_in_use(spec: Mapping[str, Any]) -> Iterator[str]:
+    for kind, ours in (*((kind, CONTAINERS) for kind in LISTS), ("volumes", VOLUMES)):
+        for item in spec.get(kind) or ():
+            if item.get("name") in ours:
+                yield f"{'volume' if kind == 'volumes' else 'container'} {item['name']}"
+
+
+def _completed(pod: Pod, tuning: Tuning, settings: InjectionSettings) -> Injection:
+    """Return an injected pod with the proxy's address in what has come to it since."""
+    draft = Draft(pod)
+    _tell_containers(draft, tuning, settings)
+    outcome = Outcome.INJECTED if draft.patch else Outcome.UNCHANGED
+    return Injection(draft.pod, tuple(draft.patch), outcome)
+
+
+def _injected(pod: Pod, tuning: Tuning, ports: Ports, settings: InjectionSettings) -> Injection:
+    draft = Draft(pod)
+    _tell_containers(draft, tuning, settings)
+    metadata = pod.get("metadata") or {}
+    pair = (
+        processor_container(settings, tuning, ports, workload_of(metadata)),
+        envoy_container(settings, tuning, ports),
+    )
+    for index, container in enumerate(pair):
+        if settings.mode is Mode.NATIVE:
+            # Before the application's own, so that they can call models too.
+            draft.insert(("spec", "initContainers"), index, container)
+        else:
+            draft.append(("spec", "containers"), container)
+    for volume in volumes(settings):
+        draft.append(("spec", "volumes"), volume)
+    present = {secret.get("name") for secret in pod["spec"].get("imagePullSecrets") or ()}
+    for name in settings.pull_secrets:
+        if name not in present:
+            draft.append(("spec", "imagePullSecrets"), {"name": name})
+    draft.set(("metadata", "labels"), INJECTED, "true")
+    draft.set(("metadata", "annotations"), INJECTED, settings.version)
+    if settings.authority:
+        draft.set(("metadata", "annotations"), AUTHORITY, settings.authority)
+    return Injection(draft.pod, tuple(draft.patch), warnings=tuple(_warnings(pod, settings)))
+
+
+def _tell_containers(draft: Draft, tuning: Tuning, settings: InjectionSettings) -> None:
+    """Set the proxy's address in every container of the application that does not set it."""
+    url = f"http://127.0.0.1:{tuning.proxy_port}/v1"
+    # Containers beside the application start after its init containers.
+    kinds = LISTS if settings.mode is Mode.NATIVE else LISTS[:1]
+    for kind in kinds:
+        for index, container in enumerate(draft.pod["spec"].get(kind) or ()):
+            if container.get("name") in CONTAINERS:
+                continue
+            present = {variable.get("name") for variable in container.get("env") or ()}
+            for name in reversed((BASE_URL, *settings.variables)):
+                if name not in present:
+                    # First, so that variables of the application may refer to it.
+                    draft.insert(("spec", kind, index, "env"), 0, {"name": name, "value": url})
+
+
+def _warnings(pod: Pod, settings: InjectionSettings) -> Iterator[str]:
+    if settings.mode is Mode.CLASSIC and pod["spec"].get("restartPolicy") in {"Never", "OnFailure"}:
+        yield (
+            "outrigger: the sidecars of the classic mode keep this pod from completing; "
+            f"use native sidecars or the label {INJECT}: disabled"
+        )
