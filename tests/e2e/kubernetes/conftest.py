@@ -28,6 +28,11 @@ def assets() -> Path:
 def cluster(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """An API server that tests share, with our CRDs established. Tests leave no custom resource behind."""
     with Cluster(assets, tmp_path_factory.mktemp("cluster")) as started:
-        started.kubectl("apply", "--server-side", "-f", str(CRDS))
-        started.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        established(started)
         yield started
+
+
+def established(cluster: Cluster) -> None:
+    """Apply our CRDs and wait until the API server serves them."""
+    cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
