@@ -43,7 +43,7 @@ from control_plane.push.policy import Policy
 from control_plane.push.questions import Questions
 from control_plane.push.server import PushServer
 from control_plane.registry.registry import Registry
-from control_plane.registry.releases import wanted_queries
+from control_plane.registry.releases import progress_of, wanted_queries
 from control_plane.registry.values import Head
 from control_plane.releases.asking import Asking
 from control_plane.releases.runner import Runner
@@ -253,7 +253,7 @@ def _policy(head: Head) -> Policy:
             consumer_keys=head.consumer_keys,
             key_salt=head.key_salt,
             purges=head.purges,
-            shares={name: standing.share for name, standing in head.releases.items()},
+            progress=progress_of(head),
         )
 
     def alike(workload: str) -> tuple[Rank | None, ...]:

@@ -44,11 +44,16 @@ class Assigned:
 def assign(model: Model, caller: Caller, draw: Callable[[], float]) -> Assigned:
     """Return the version of `model` for `caller`.
 
-    The weights choose first. If that gives a version between which and another a Release that concerns the
-    caller decides, its share chooses of the two: so other versions keep their proportion.
+    A tester gets the new version of their Release, and no Release is said to have decided: testers are no
+    sample of its callers. Otherwise the weights choose first. If that gives a version between which and
+    another a Release that concerns the caller decides, its share chooses of the two: so other versions keep
+    their proportion.
 
     `draw` returns uniform numbers in [0, 1); it is asked for a caller that nothing ties to a version.
     """
+    for rollout in model.releases:
+        if rollout.testers and _has(caller, rollout.testers):
+            return Assigned(_named(model, rollout.to_version))
     for rollout in model.releases:
         if concerns(rollout, caller):
             key = sticky_key(caller, rollout.sticky_by)
@@ -71,7 +76,7 @@ def concerns(rollout: Rollout, caller: Caller) -> bool:
         return False
     if rollout.user_agents and not _any_glob(rollout.user_agents, caller.headers.get("user-agent", "")):
         return False
-    return all(caller.headers.get(name) == value for name, value in rollout.headers.items())
+    return _has(caller, rollout.headers)
 
 
 def sticky_key(caller: Caller, kinds: Iterable[StickyBy]) -> str:
@@ -114,7 +119,15 @@ def by_weight(model: Model, place: float) -> Version:
 
 def _by_share(model: Model, rollout: Rollout, place: float) -> Assigned:
     name = rollout.to_version if place < rollout.share else rollout.from_version
-    return Assigned(next(version for version in model.versions if version.name == name), rollout.name)
+    return Assigned(_named(model, name), rollout.name)
+
+
+def _named(model: Model, name: str) -> Version:
+    return next(version for version in model.versions if version.name == name)
+
+
+def _has(caller: Caller, headers: Mapping[str, str]) -> bool:
+    return all(caller.headers.get(name) == value for name, value in headers.items())
 
 
 def _any_glob(globs: Iterable[str], text: str) -> bool:

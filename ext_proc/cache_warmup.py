@@ -221,7 +221,7 @@ class CacheWarmUp:
             return None
         version = next((one for one in model.versions if one.name == move.to_version), None)
         backend = loaded.snapshot.backends.get(version.backend) if version is not None else None
-        if backend is None or (question.own_key and backend.credential is None):
+        if version is None or backend is None or (question.own_key and backend.credential is None):
             return None
         consumer = question.consumer
         if consumer is not None:
@@ -237,7 +237,7 @@ class CacheWarmUp:
             return None
         made.asked_model, made.model, made.version, made.backend = model.name, model, version, backend
         made.assigned = move.to_version
-        made.policy = loaded.policy(model.name, question.tier)
+        made.policy = loaded.policy_of(model, version, question.tier)
         made.wants_body, made.wants_stream = True, made.parsed.stream
         made.asked_at = self._clock()
         return made if made.policy.cache.enabled and is_shareable(made) else None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ext_proc.contract.policies import Policy, resolve_policy
+from ext_proc.contract.policies import Policy, resolve_policy, with_settings
 from ext_proc.contract.routes import CallShape, RouteTerms, route_id
-from ext_proc.contract.snapshot import Backend, Consumer, Model, Snapshot, Tier
+from ext_proc.contract.snapshot import Backend, Consumer, Model, Snapshot, Tier, Version
 from ext_proc.limits.accounts import accounts_of, limits_anything
 from ext_proc.limits.claims import Account
 
@@ -26,6 +26,7 @@ class Loaded:
         "_distinct",
         "_policies",
         "_routes",
+        "_versions",
         "default_backend",
         "held",
         "limited",
@@ -44,6 +45,7 @@ class Loaded:
         self.limited = limits_anything(snapshot)
         self._accounts: dict[tuple[str, str, str], tuple[Account, ...]] = {}
         self._policies: dict[tuple[str, str], Policy] = {}
+        self._versions: dict[tuple[str, str, str], Policy] = {}
         # Names are many, distinct policies are few; each stays one object, so identity can be a key.
         self._distinct: dict[Policy, Policy] = {}
         self._routes: dict[tuple[str, int, CallShape, int], str] = {}
@@ -59,6 +61,19 @@ class Loaded:
                 self._policies[key] = found
         return found
 
+    def policy_of(self, model: Model, version: Version, tier: str) -> Policy:
+        """Return the Policy in force for calls that `version` of `model` answers; `tier` as for `policy`."""
+        if not version.settings:
+            return self.policy(model.name, tier)
+        key = (model.name, version.name, tier)
+        found = self._versions.get(key)
+        if found is None:
+            resolved = with_settings(self.policy(model.name, tier), version.settings)
+            found = self._distinct.setdefault(resolved, resolved)
+            if len(self._versions) < REMEMBERED:
+                self._versions[key] = found
+        return found
+
     def accounts(self, tier: str, consumer: Consumer | None, model: Model | None) -> tuple[Account, ...]:
         """Return what a call has that is limited; ask only if anything is `limited`."""
         key = (tier, consumer.name if consumer is not None else "", model.name if model is not None else "")
@@ -70,7 +85,7 @@ class Loaded:
         return found
 
     def route(self, backend: Backend, policy: Policy, shape: CallShape, stand_ins: int = 0) -> str:
-        """Return the route id for `backend` under `policy`, which must come from this object's `policy`."""
+        """Return the route id for `backend` under `policy`, which must be one that this object returned."""
         key = (backend.name, id(policy), shape, stand_ins)
         found = self._routes.get(key)
         if found is None:

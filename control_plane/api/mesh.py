@@ -13,6 +13,7 @@ from control_plane.api.operations import JSON, Answer, Operation, add, schema_re
 from control_plane.api.ports import DocumentBook, Fleet
 from control_plane.api.wire import fields_of, to_json
 from control_plane.auth.roles import Need, Role
+from control_plane.registry.releases import progress_of
 from control_plane.resources.compile import compile_snapshot
 from control_plane.resources.explain import explain
 
@@ -26,6 +27,7 @@ _ELSEWHERE: Final = frozenset({"cache"})
 Statistics = Annotated[bool, Query(description="With what each counted for each version of each Model.")]
 Workload = Annotated[str, Query(max_length=253, description="The workload's name.")]
 Model = Annotated[str, Query(max_length=253, description="A Model's name, an alias, or any other.")]
+ModelVersion = Annotated[str, Query(max_length=253, description="One of the Model's versions, with its own.")]
 Tier = Annotated[str, Query(max_length=253, description="A Tier's name; empty for a caller without one.")]
 
 
@@ -53,14 +55,17 @@ class MeshRoutes:
             consumer_keys=head.consumer_keys,
             key_salt=head.key_salt,
             purges=head.purges,
+            progress=progress_of(head),
         )
         return Response(to_json(fields_of(snapshot, _KEPT_BACK)), media_type=JSON)
 
-    async def explain(self, model: Model = "", tier: Tier = "", workload: Workload = "default") -> Response:
-        """Answer each field of a Policy as it is in force, and which Policy set it."""
-        found = explain(self.book.head.documents, model, tier, workload)
+    async def explain(
+        self, model: Model = "", tier: Tier = "", workload: Workload = "default", version: ModelVersion = ""
+    ) -> Response:
+        """Answer each field of a Policy as it is in force, and which Policy or version set it."""
+        found = explain(self.book.head.documents, model, tier, workload, version)
         effective = [{"field": field, "value": value, "policy": policy} for field, value, policy in found]
-        body = {"model": model, "tier": tier, "workload": workload, "fields": effective}
+        body = {"model": model, "tier": tier, "workload": workload, "version": version, "fields": effective}
         return Response(to_json(body), media_type=JSON)
 
 
@@ -82,6 +87,7 @@ def add_mesh_routes(app: FastAPI, book: DocumentBook, fleet: Fleet) -> None:
         "model": "gpt-4o-mini",
         "tier": "gold",
         "workload": "shop",
+        "version": "",
         "fields": [
             {"field": "cache.enabled", "value": True, "policy": "cached"},
             {"field": "cache.ttl", "value": "24h", "policy": None},
@@ -121,7 +127,7 @@ def add_mesh_routes(app: FastAPI, book: DocumentBook, fleet: Fleet) -> None:
             "Explain a policy",
             Need(Role.VIEWER, "policies:read"),
             {200: Answer("Each field and who set it.", schema_ref("Explanation"), explained)},
-            "`policy` is null where the default is in force.",
+            "`policy` is null where the default is in force, `version NAME` where that has its own.",
         ),
         routes.explain,
     )

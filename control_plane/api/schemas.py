@@ -284,6 +284,7 @@ _ANSWERS: Final[dict[str, Any]] = {
             "model": _TEXT,
             "tier": _TEXT,
             "workload": _TEXT,
+            "version": _TEXT,
             "fields": {
                 "type": "array",
                 "items": _object({"field": _TEXT, "value": {}, "policy": _MAYBE_TEXT}),

@@ -21,6 +21,9 @@ def explain(
     workload: Annotated[
         str | None, typer.Option("--workload", metavar="NAME", help="The sidecar's workload.")
     ] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="NAME", help="A version of the Model.")
+    ] = None,
     output: Format = Output.TEXT,
     server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
@@ -32,6 +35,7 @@ def explain(
     from control_plane.cli.session import connect  # noqa: PLC0415
 
     with connect(server, token_file, ca) as client:
-        answer = client.get("explain", query={"model": model, "tier": tier, "workload": workload})
+        query = {"model": model, "tier": tier, "workload": workload, "version": version}
+        answer = client.get("explain", query=query)
     fields = [one for one in answer.fields().get("fields") or () if isinstance(one, dict)]
     emit(answer, output, lambda _: show(table(*cells("fields", fields))))

@@ -119,6 +119,10 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "maxProperties": MAX_PROPERTIES,
         "additionalProperties": {"maxLength": MAX_HEADER},
     },
+    "Testers.headers": {
+        "maxProperties": MAX_PROPERTIES,
+        "additionalProperties": {"maxLength": MAX_HEADER},
+    },
     "ReleaseMatch.headers": {
         "maxProperties": MAX_PROPERTIES,
         "additionalProperties": {"maxLength": MAX_HEADER},

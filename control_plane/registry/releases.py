@@ -37,9 +37,12 @@ from control_plane.releases.machine import (
 )
 from control_plane.releases.queries import Answer, with_queries
 from control_plane.releases.wire import analysis_bytes, analysis_of
+from control_plane.resources.compile import Progress
 from control_plane.resources.kinds.release import ReleaseSpec
 
 _STOPPING: Final = frozenset((Action.PAUSE, Action.ABORT))
+_MOVING: Final = frozenset((Phase.PENDING, Phase.PROGRESSING))
+_WITHDRAWN: Final = frozenset((Phase.ROLLING_BACK, Phase.ROLLED_BACK, Phase.ABORTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,18 @@ def wanted_queries(head: Head) -> dict[str, Wanted]:
         if not standing.has_ended
         and (spec := head.documents.releases.get(name)) is not None
         and spec.gates.prometheus
+    }
+
+
+def progress_of(head: Head) -> dict[str, Progress]:
+    """Return how far each Release is, as snapshots are compiled by it."""
+    return {
+        name: Progress(
+            standing.share,
+            shadows=standing.step == 0 and standing.phase in _MOVING,
+            withdrawn=standing.phase in _WITHDRAWN,
+        )
+        for name, standing in head.releases.items()
     }
 
 

@@ -151,9 +151,11 @@ def advanced(standing: Standing, plan: Plan, verdict: Verdict, at_s: float) -> S
     baked_s = standing.baked_s + at_s - standing.since_s
     if verdict.outcome is Outcome.PASS and baked_s >= plan.bake_s:
         return _next_step(standing, plan, verdict.reason, at_s, phase=Phase.PROGRESSING)
-    if plan.max_wait_s is not None and baked_s >= max(plan.bake_s, plan.max_wait_s):
+    # Whoever resumes what had waited too long gives it that time anew; what has baked has baked.
+    waited_s = at_s - standing.since_s
+    if plan.max_wait_s is not None and baked_s >= plan.bake_s and waited_s >= plan.max_wait_s:
         reason = f"{WAITED}: {verdict.reason}"
-        return _moved(standing, at_s, Phase.PAUSED, reason)
+        return replace(_moved(standing, at_s, Phase.PAUSED, reason), baked_s=baked_s)
     return standing
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from control_plane.resources.documents import Documents
@@ -16,6 +16,18 @@ from ext_proc.contract import snapshot as contract
 from ext_proc.contract.policies import rank
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a Release is: the `share` of callers on its new version, in percent.
+
+    With `shadows` that is asked beside the old one; `withdrawn`, nobody gets it any more, testers neither.
+    """
+
+    share: float
+    shadows: bool = False
+    withdrawn: bool = False
+
+
 def compile_snapshot(
     documents: Documents,
     workload: str,
@@ -24,17 +36,17 @@ def compile_snapshot(
     consumer_keys: Mapping[str, contract.ConsumerKey] = MappingProxyType({}),
     key_salt: str = "",
     purges: Sequence[contract.Purge] = (),
-    shares: Mapping[str, float] = MappingProxyType({}),
+    progress: Mapping[str, Progress] = MappingProxyType({}),
 ) -> contract.Snapshot:
     """Return what `workload` is to obey under `documents`.
 
     `revision` grows with every change; the version is derived from it and the content, so whoever compiles
     the same thing gets the same version. Of `consumer_keys` (by digest with `key_salt`) those of Consumers
     that are no document are left out. A tenant's purge counts for its Consumers' own partitions too.
-    `shares` says how far Releases are, in percent by name; one that is not in it has no effect.
+    `progress` says how far Releases are, by name; one that is not in it has no effect.
     """
     pins = _pins(documents)
-    rollouts = _rollouts(documents, shares, workload)
+    rollouts = _rollouts(documents, progress, workload)
     blank = contract.Snapshot(
         version="",
         revision=revision,
@@ -125,18 +137,18 @@ def _pins(documents: Documents) -> dict[str, dict[str, str]]:
 
 
 def _rollouts(
-    documents: Documents, shares: Mapping[str, float], workload: str
+    documents: Documents, progress: Mapping[str, Progress], workload: str
 ) -> dict[str, tuple[contract.Rollout, ...]]:
     found: dict[str, tuple[contract.Rollout, ...]] = {}
     for name, spec in documents.releases.items():
-        match = spec.match
-        if name not in shares or (match.workloads and rank(match.workloads, workload) is None):
+        match, reached = spec.match, progress.get(name)
+        if reached is None or (match.workloads and rank(match.workloads, workload) is None):
             continue
         rollout = contract.Rollout(
             name=name,
             from_version=spec.from_version,
             to_version=spec.to_version,
-            share=shares[name] / 100,
+            share=reached.share / 100,
             salt=f"release:{name}",
             sticky_by=spec.sticky_by,
             tiers=match.tiers,
@@ -145,6 +157,8 @@ def _rollouts(
             headers={header.lower(): value for header, value in match.headers.items()},
             warm_cache=spec.warm_cache,
             reads_answers=spec.gates.refusal_rate is not None,
+            testers=dict(spec.testers.headers) if spec.testers and not reached.withdrawn else {},
+            shadow=spec.shadow or 0.0 if reached.shadows else 0.0,
         )
         found[spec.model] = (*found.get(spec.model, ()), rollout)
     return found
@@ -156,7 +170,13 @@ def _model(
     return contract.Model(
         name=name,
         versions=tuple(
-            contract.Version(version.name, version.backend, version.upstream_model or name, version.weight)
+            contract.Version(
+                version.name,
+                version.backend,
+                version.upstream_model or name,
+                version.weight,
+                flat_settings(version.policy) if version.policy else {},
+            )
             for version in spec.versions
         ),
         fallbacks=spec.fallbacks,

@@ -16,21 +16,28 @@ from ext_proc.contract.snapshot import PolicyLayer
 
 
 class Effective(NamedTuple):
-    """One field of a Policy in force: its written name and value, and who set it (None: the default)."""
+    """One field of a Policy in force: its written name and value, and who set it (None: the default).
+
+    That is a Policy's name, or `version NAME` for what a version of the Model says itself.
+    """
 
     field: str
     value: Any
     policy: str | None
 
 
-def explain(documents: Documents, model: str, tier: str, workload: str) -> list[Effective]:
+def explain(documents: Documents, model: str, tier: str, workload: str, version: str = "") -> list[Effective]:
     """Return every field of a Policy as it is in force, in the order of the fields.
 
-    `model` may be an alias; a name nobody configured, "" for no tier, and any workload are right too. Fields
-    that have no effect yet are explained like the others.
+    `model` may be an alias; a name nobody configured, "" for no tier, any workload and any `version` are
+    right too. Fields that have no effect yet are explained like the others.
     """
     name = next((owner for owner, spec in documents.models.items() if model in spec.aliases), model)
     found = settings_in_force(_layers(documents, workload), name, tier)
+    for one in documents.models[name].versions if name in documents.models else ():
+        if one.name == version and one.policy is not None:
+            own = {".".join(path): value for path, value, _ in leaves(one.policy)}
+            found |= {attribute: (value, f"version {version}") for attribute, value in own.items()}
     effective = []
     for attribute, written, default in _fields(PolicySpec, (), ()):
         value, policy = found.get(attribute, (default, None))

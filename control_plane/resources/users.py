@@ -75,10 +75,19 @@ def _users_of_model(documents: Documents, name: str) -> Iterator[Place]:
     for pin, pin_spec in documents.pins.items():
         if pin_spec.model == name:
             yield f"Pin/{pin}", ("model",)
+    # A Model that is called as our own embedder is, is not meant by that.
+    if name != LOCAL_EMBEDDER:
+        yield from _users_of_embedder(documents, name)
+
+
+def _users_of_embedder(documents: Documents, name: str) -> Iterator[Place]:
     for policy, policy_spec in documents.policies.items():
-        # A Model that is called as our own embedder is, is not meant by that.
-        if policy_spec.cache.semantic.embedder == name != LOCAL_EMBEDDER:
+        if policy_spec.cache.semantic.embedder == name:
             yield f"Policy/{policy}", ("cache", "semantic", "embedder")
+    for model, spec in documents.models.items():
+        for index, version in enumerate(spec.versions):
+            if version.policy and version.policy.cache.semantic.embedder == name:
+                yield f"Model/{model}", ("versions", index, "policy", "cache", "semantic", "embedder")
 
 
 def _users_of_tier(documents: Documents, name: str) -> Iterator[Place]:

@@ -6,11 +6,11 @@ prefix beats a shorter one), which beats `*`; models are compared first, then ti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from ext_proc.contract.snapshot import PolicyLayer, Setting
+from ext_proc.contract.snapshot import PolicyLayer, Setting, Snapshot
 
 Rank = tuple[int, int]
 T = TypeVar("T")
@@ -212,20 +212,36 @@ def settings_in_force(layers: Iterable[PolicyLayer], model: str, tier: str) -> d
     return {name: (value, layer.name) for _, layer in ranked for name, value in layer.settings.items()}
 
 
+def all_settings(snapshot: Snapshot) -> Iterator[Mapping[str, Setting]]:
+    """Yield what each Policy of `snapshot` sets, and each version of a Model."""
+    for layer in snapshot.policies:
+        yield layer.settings
+    for model in snapshot.models.values():
+        for version in model.versions:
+            if version.settings:
+                yield version.settings
+
+
 def resolve_policy(layers: Iterable[PolicyLayer], model: str, tier: str) -> Policy:
     """Return the Policy in force for `model` and `tier`.
 
     Settings are flat: `cache.ttl_ms`, `parameters.temperature.max`. Names that this version of the data
     plane does not know are left out, so an older sidecar lives with a newer control plane.
     """
+    found = settings_in_force(layers, model, tier)
+    return with_settings(DEFAULTS, {name: value for name, (value, _) in found.items()})
+
+
+def with_settings(base: Policy, settings: Mapping[str, Setting]) -> Policy:
+    """Return `base` with `settings` in the place of its own, field by field; unknown names are left out."""
     tree: dict[str, Any] = {}
-    for name, (value, _) in settings_in_force(layers, model, tier).items():
+    for name, value in settings.items():
         node = tree
         *parents, leaf = name.split(".")
         for parent in parents:
             node = node.setdefault(parent, {})
         node[leaf] = tuple(value) if isinstance(value, list) else value
-    return _overlay(DEFAULTS, tree)
+    return _overlay(base, tree)
 
 
 def _overlay(base: T, tree: Mapping[str, Any]) -> T:

@@ -8,14 +8,14 @@ by the old snapshot still find the old ones (make before break).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from ext_proc.contract.policies import HoldPolicy, RetryPolicy, resolve_policy
-from ext_proc.contract.snapshot import Backend, Snapshot
+from ext_proc.contract.policies import HoldPolicy, RetryPolicy, resolve_policy, with_settings
+from ext_proc.contract.snapshot import Backend, Setting, Snapshot
 
 # The route to a processor's own origin.
 ORIGIN_ROUTE: Final = "origin"
@@ -79,18 +79,25 @@ def terms_in_use(snapshot: Snapshot) -> Iterator[RouteTerms]:
     Enumerates one representative per pattern that Policies name, beside the configured names: prefix
     patterns are nested, so a prefix itself stands for all names that match it and nothing longer.
     """
-    layers = [
-        layer
-        for layer in snapshot.policies
-        if any(name.startswith(("retry.", "hold.")) for name in layer.settings)
-    ]
-    models = {"", *snapshot.models, *(name.rstrip("*") for layer in layers for name in layer.models)}
-    tiers = {"", *snapshot.tiers, *(name.rstrip("*") for layer in layers for name in layer.tiers)}
+    layers = [layer for layer in snapshot.policies if _has_terms(layer.settings)]
+    own = {
+        model.name: [version.settings for version in model.versions if _has_terms(version.settings)]
+        for model in snapshot.models.values()
+    }
+    models, tiers = {"", *(name for name, settings in own.items() if settings)}, {""}
+    if layers:
+        models |= {*snapshot.models, *(name.rstrip("*") for layer in layers for name in layer.models)}
+        tiers |= {*snapshot.tiers, *(name.rstrip("*") for layer in layers for name in layer.tiers)}
     seen: set[RouteTerms] = set()
-    for model in sorted(models) if layers else [""]:
-        for tier in sorted(tiers) if layers else [""]:
-            policy = resolve_policy(layers, model, tier)
-            terms = RouteTerms(policy.retry, policy.hold)
-            if terms not in seen:
-                seen.add(terms)
-                yield terms
+    for model in sorted(models):
+        for tier in sorted(tiers):
+            base = resolve_policy(layers, model, tier)
+            for policy in (base, *(with_settings(base, settings) for settings in own.get(model, ()))):
+                terms = RouteTerms(policy.retry, policy.hold)
+                if terms not in seen:
+                    seen.add(terms)
+                    yield terms
+
+
+def _has_terms(settings: Mapping[str, Setting]) -> bool:
+    return any(name.startswith(("retry.", "hold.")) for name in settings)

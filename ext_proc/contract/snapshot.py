@@ -83,12 +83,16 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a Model. `weight` is as configured; all weights of a Model sum to more than 0."""
+    """One version of a Model. `weight` is as configured; all weights of a Model sum to more than 0.
+
+    Its `settings`, flat as those of a `PolicyLayer`, beat every Policy for the calls that it answers.
+    """
 
     name: str
     backend: str
     upstream_model: str
     weight: float = 100.0
+    settings: Mapping[str, Setting] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,9 @@ class Rollout:
     of the `consumers` and of the `user_agents` (globs), all `headers` (lower-case names). What is empty is no
     condition. `sticky_by` says what ties a caller to its version, the first one it has. So many questions
     (`warm_cache`) are asked of the new version in advance when the share grows. `reads_answers`: whether an
-    answer is a refusal is to be told of each call.
+    answer is a refusal is to be told of each call. Callers with every header of `testers` (lower-case names;
+    empty: there are none) get `to_version` whatever the share. `shadow` (0 to 1) of the calls that
+    `from_version` answers are asked of `to_version` as well, for nobody.
     """
 
     name: str
@@ -150,6 +156,8 @@ class Rollout:
     headers: Mapping[str, str] = field(default_factory=dict)
     warm_cache: int = 0
     reads_answers: bool = False
+    testers: Mapping[str, str] = field(default_factory=dict)
+    shadow: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

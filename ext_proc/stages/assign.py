@@ -1,6 +1,7 @@
 """Which version of the Model answers: `assignment` decides, by weight and by the Releases on their way.
 
-With fallbacks, one version of each is assigned too, should it have to answer.
+A version may have settings of its own, which beat every Policy from here on. With fallbacks, one version of
+each is assigned too, should it have to answer.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from ext_proc.pipeline import PassingStage
 
 
 class Assign(PassingStage):
-    """Fills in `version`, its `backend`, the `release` that chose it, and the `candidates`.
+    """Fills in `version`, its `backend`, the `release` that chose it, its `policy`, and the `candidates`.
 
     `draw` returns uniform numbers in [0, 1).
     """
+
+    name = "assign"
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
@@ -36,6 +39,8 @@ class Assign(PassingStage):
             if _reads_answers(model, assigned.release):
                 exchange.wants_body = True
                 exchange.wants_stream = exchange.parsed.stream
+        if version.settings:
+            exchange.policy = exchange.loaded.policy_of(model, version, exchange.tier)
         snapshot = exchange.loaded.snapshot
         backend = snapshot.backends[version.backend]
         exchange.version, exchange.backend, exchange.assigned = version, backend, version.name

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE
 from ext_proc.contract import headers as names
+from ext_proc.contract.policies import all_settings
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason
 from ext_proc.openai.errors import ErrorType
 from ext_proc.openai.paths import Operation
@@ -133,7 +134,7 @@ def _key(exchange: Exchange, session: str) -> bytes:
 
 
 def _somewhere_enabled(exchange: Exchange) -> bool:
-    return any(layer.settings.get("session.enabled") for layer in exchange.loaded.snapshot.policies)
+    return any(settings.get("session.enabled") for settings in all_settings(exchange.loaded.snapshot))
 
 
 def _check(session: str, exchange: Exchange) -> None:

@@ -14,8 +14,8 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import StoredAnswer
 from ext_proc.cache_view import Held
-from ext_proc.contract.policies import CachePolicy
-from ext_proc.contract.snapshot import PolicyLayer, Purge, Snapshot
+from ext_proc.contract.policies import CachePolicy, all_settings
+from ext_proc.contract.snapshot import Purge, Setting, Snapshot
 from ext_proc.settings import ProcessorSettings, SettingsError
 from ext_proc.stages.session import Sessions
 from ext_proc.stores.memory import MemoryStore
@@ -142,12 +142,12 @@ class Stores:
 
         What newer purges have voided makes room. It is served no more in any case.
         """
-        policies, default = snapshot.policies, CachePolicy()
+        policies, default = list(all_settings(snapshot)), CachePolicy()
         self.memory.resize(
             _largest(policies, "cache.memory_entries", default.memory_entries),
             _largest(policies, "cache.memory_bytes", default.memory_bytes),
         )
-        named = (layer.settings.get("cache.tiers") for layer in policies)
+        named = (settings.get("cache.tiers") for settings in policies)
         if any(isinstance(tiers, tuple) and DATABASE in tiers for tiers in named):
             self.database.open()
         newer = [purge for purge in snapshot.purges if purge.at_s > self.purged_until_s]
@@ -208,8 +208,8 @@ async def open_stores(
     return Stores(memory, tiers, database, elsewhere, leases, sessions, turns, book, redis)
 
 
-def _largest(layers: tuple[PolicyLayer, ...], setting: str, default: int) -> int:
-    values = [value for layer in layers if isinstance(value := layer.settings.get(setting), int)]
+def _largest(policies: Sequence[Mapping[str, Setting]], setting: str, default: int) -> int:
+    values = [value for settings in policies if isinstance(value := settings.get(setting), int)]
     return max(values, default=default)
 
 

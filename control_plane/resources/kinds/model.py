@@ -6,17 +6,19 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from control_plane.resources.kinds.policy import VersionPolicy
 from control_plane.resources.kinds.spec import Items, Limits, Spec, Text
 from control_plane.resources.names import check_model_name, check_name
 
 
 class VersionSpec(Spec):
-    """One version: a Backend, the name it knows the model by, and a share of the calls."""
+    """One version: a Backend, the name it knows the model by, a share of the calls, how those are handled."""
 
     name: Annotated[str, AfterValidator(check_name)]
     backend: Text
     upstream_model: Text | None = None
     weight: Annotated[float, Field(ge=0, le=1e9)] = 100.0
+    policy: VersionPolicy | None = None
 
 
 class DegradeSpec(Spec):

@@ -183,6 +183,21 @@ class LimitsBehaviour(Spec):
     on_redis_loss: Literal["local", "refuse"] = "local"
 
 
+class VersionPolicy(Spec):
+    """What a Policy may say for the calls of one version of a Model; it beats every Policy, field by field.
+
+    What is decided before there is a version, or is not the version's to say, is left out.
+    """
+
+    cache: Cache = Cache()
+    coalesce: Coalesce = Coalesce()
+    batch: Batch = Batch()
+    retry: Retry = Retry()
+    hold: Hold = Hold()
+    parameters: Parameters = Parameters()
+    session: Session = Session()
+
+
 class PolicySpec(Spec):
     """`spec` of a Policy."""
 

@@ -27,6 +27,12 @@ class ReleaseMatch(Spec):
     workloads: Items[Text] = ()
 
 
+class Testers(Spec):
+    """Who gets the new version whatever the share: callers with every header that is named."""
+
+    headers: Annotated[dict[str, Prose], Field(min_length=1), AfterValidator(check_headers)]
+
+
 class MaxIncrease(Spec):
     """How much worse the new version's rate may be, as an absolute share."""
 
@@ -87,6 +93,7 @@ class ReleaseSpec(Spec):
     steps: Annotated[Items[Annotated[float, Field(ge=1, le=100)]], Field(min_length=1)] = (5, 25, 50, 100)
     bake_ms: DurationMs = Field(default=600_000, alias="bake")
     match: ReleaseMatch = ReleaseMatch()
+    testers: Testers | None = None
     sticky_by: Items[Literal["consumer", "session", "ip"]] = ("consumer", "session")
     shadow: Share | None = None
     warm_cache: Annotated[int, Field(ge=0, le=1000)] = 0

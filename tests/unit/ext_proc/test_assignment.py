@@ -155,3 +155,13 @@ def test_a_caller_that_nothing_ties_is_drawn_anew() -> None:
     model = released(0.05)
     names = [assign(model, NOBODY, lambda: next(draws)).version.name for _ in range(2)]
     assert names == ["new", "old"]
+
+
+def test_a_tester_gets_the_new_version_whatever_the_share() -> None:
+    """With every header of theirs, whoever else they are, and no Release is said to have decided."""
+    testing = replace(ROLLOUT, share=0.0, testers={"x-beta": "1", "x-team": "a"}, tiers=("gold",))
+    model = replace(THREE, releases=(testing,))
+    tester = Caller({"x-beta": "1", "x-team": "a"}, consumer="team-1")
+    assert assign(model, tester, undrawn) == Assigned(THREE.versions[1])
+    almost = Caller({"x-beta": "1"}, consumer="team-1", tier="gold")
+    assert assign(model, almost, undrawn).version.name != "new"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext_proc.contract.routes import CallShape, RouteTerms, route_id
-from ext_proc.contract.snapshot import Consumer, Limits, PolicyLayer, Tier
+from ext_proc.contract.snapshot import Consumer, Limits, Model, PolicyLayer, Tier, Version
 from ext_proc.snapshots import REMEMBERED, Loaded, SnapshotHolder
 from tests.unit.ext_proc.exchanges import snapshot
 
@@ -84,3 +84,14 @@ def test_accounts_are_derived_once() -> None:
         loaded.accounts(f"invented-{number}", None, None)
     assert len(loaded._accounts) == REMEMBERED
     assert not Loaded(snapshot()).limited
+
+
+def test_a_versions_policy_is_derived_once() -> None:
+    """One object for each, so that its identity can stand for it; without settings it is the Model's."""
+    plain, own = Version("v1", "b", "m"), Version("v2", "b", "m", settings={"retry.attempts": 7})
+    model = Model("m", (plain, own))
+    loaded = Loaded(snapshot(models={"m": model}))
+    assert loaded.policy_of(model, plain, "") is loaded.policy("m", "")
+    policy = loaded.policy_of(model, own, "")
+    assert policy is loaded.policy_of(model, own, "")
+    assert (policy.retry.attempts, policy.hold) == (7, loaded.policy("m", "").hold)

@@ -157,3 +157,14 @@ def test_whatever_happens_it_stays_whole(events: list[tuple[Action | Verdict | b
             Phase.ROLLED_BACK: 0.0,
         }
         assert standing.share == expected.get(standing.phase, PLAN.steps[standing.step - 1])
+
+
+def test_resumed_after_it_waited_too_long_it_waits_anew() -> None:
+    """What had baked before that counts, so that it goes on as soon as its numbers allow."""
+    plan = Plan((5.0, 50.0), 60.0, max_wait_s=90.0)
+    paused = advanced(progressing(plan), plan, WAIT, 100.0)
+    assert (paused.phase, paused.baked_s) == (Phase.PAUSED, 100.0)
+    resumed = acted(paused, plan, Action.RESUME, "ann", 200.0)
+    assert advanced(resumed, plan, WAIT, 289.0) is resumed
+    assert advanced(resumed, plan, PASS, 201.0).step == 2
+    assert advanced(resumed, plan, WAIT, 290.0).phase is Phase.PAUSED

@@ -1,6 +1,8 @@
 """Documents to snapshots."""
 
-from control_plane.resources.compile import compile_snapshot
+import pytest
+
+from control_plane.resources.compile import Progress, compile_snapshot
 from control_plane.resources.documents import Documents, check_documents
 from control_plane.resources.loading import read_text
 from ext_proc.contract.policies import SemanticPolicy, resolve_policy
@@ -273,7 +275,7 @@ spec:
    warmCache: 50, gates: {refusalRate: {maxIncrease: 0.02}}}
 """
     )
-    shop = compile_snapshot(documents(text), "shop-1", 3, shares={"r": 5.0})
+    shop = compile_snapshot(documents(text), "shop-1", 3, progress={"r": Progress(5.0)})
     assert shop.models["gpt-4o"].releases == (
         Rollout(
             "r",
@@ -288,5 +290,46 @@ spec:
         ),
     )
     assert decode(encode(shop)) == shop
-    for workload, shares in (("web", {"r": 5.0}), ("shop-1", {})):
-        assert not compile_snapshot(documents(text), workload, 3, shares=shares).models["gpt-4o"].releases
+    for workload, progress in (("web", {"r": Progress(5.0)}), ("shop-1", {})):
+        left_out = compile_snapshot(documents(text), workload, 3, progress=progress)
+        assert not left_out.models["gpt-4o"].releases
+
+
+@pytest.mark.parametrize(
+    ("progress", "testers", "shadow"),
+    [
+        (Progress(0.0, shadows=True), {"x-beta": "1"}, 0.2),
+        (Progress(5.0), {"x-beta": "1"}, 0.0),
+        (Progress(0.0, withdrawn=True), {}, 0.0),
+    ],
+    ids=["shadow", "step", "rolled back"],
+)
+def test_testers_and_shadow_hold_as_far_as_the_release_is(
+    progress: Progress, testers: dict[str, str], shadow: float
+) -> None:
+    """The new version is asked beside the old one before the first step only; taken back, nobody has it."""
+    spec = "{model: gpt-4o, from: stable, to: next, shadow: 0.2, testers: {headers: {X-Beta: '1'}}}"
+    text = f"{EVERYTHING}\n---\nkind: Release\nmetadata: {{name: r}}\nspec: {spec}\n"
+    (rollout,) = compile_snapshot(documents(text), "w", 3, progress={"r": progress}).models["gpt-4o"].releases
+    assert (rollout.testers, rollout.shadow) == (testers, shadow)
+
+
+def test_a_version_brings_what_it_says_itself() -> None:
+    """Flat, as a Policy's settings are, and only what is set."""
+    text = """
+kind: Backend
+metadata: {name: b}
+spec: {url: 'http://h/v1'}
+---
+kind: Model
+metadata: {name: m}
+spec:
+  versions:
+    - {name: batch-10, backend: b}
+    - {name: batch-20, backend: b, policy: {batch: {mode: native, maxSize: 20}, cache: {tiers: [memory]}}}
+"""
+    found = compile_snapshot(documents(text), "w", 3)
+    plain, own = found.models["m"].versions
+    assert plain.settings == {}
+    assert own.settings == {"batch.mode": "native", "batch.max_size": 20, "cache.tiers": ("memory",)}
+    assert decode(encode(found)) == found

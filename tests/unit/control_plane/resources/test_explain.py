@@ -83,3 +83,19 @@ def test_the_demos_values_are_as_the_demo_writes_them() -> None:
     assert isinstance(field(found, "cache.maxTemperature")[0], int)
     assert field(found, "parameters.temperature.max") == (0.3, "demo")
     assert field(found, "session.ttl") == ("30m", "demo")
+
+
+def test_what_a_version_says_itself_beats_every_policy() -> None:
+    """Asked for that version; for another one, or none, Policies count."""
+    found = documents(
+        "{kind: Backend, metadata: {name: b}, spec: {url: 'http://h/v1'}}",
+        "{kind: Model, metadata: {name: m}, spec: {aliases: [a], versions: ["
+        "{name: v1, backend: b}, {name: v2, backend: b, policy: {batch: {maxSize: 20}}}]}}",
+        policy("p", "{target: {models: [m]}, batch: {maxSize: 10, mode: native}}"),
+    )
+    for model in ("m", "a"):
+        own = explain(found, model, "", "w", "v2")
+        assert field(own, "batch.maxSize") == (20, "version v2")
+        assert field(own, "batch.mode") == ("native", "p")
+    for version in ("", "v1", "nobody"):
+        assert field(explain(found, "m", "", "w", version), "batch.maxSize") == (10, "p")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.contract.policies import resolve_policy
+from ext_proc.contract.policies import resolve_policy, with_settings
 from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
 from ext_proc.contract.snapshot import Backend, Model, PolicyLayer, Snapshot, Tier, Version
 
@@ -40,17 +40,26 @@ def test_each_shape_has_its_own_route() -> None:
     assert len({route_id(BACKEND, RouteTerms(), shape) for shape in CallShape}) == len(CallShape)
 
 
-@given(LAYERS, NAMES, NAMES)
+@given(
+    LAYERS,
+    NAMES,
+    NAMES,
+    st.dictionaries(st.sampled_from(["retry.attempts", "hold.max_ms"]), st.integers(1, 9)),
+)
 def test_the_agent_renders_every_route_that_the_processor_may_choose(
-    layers: tuple[PolicyLayer, ...], model: str, tier: str
+    layers: tuple[PolicyLayer, ...], model: str, tier: str, own: dict[str, int]
 ) -> None:
-    """Whatever model and tier come, configured or invented, their terms are enumerated."""
+    """Whatever model and tier come, configured or invented, their terms are listed; a version's own too."""
     snapshot = Snapshot(
         version="v",
         backends={"b": BACKEND},
-        models={"m": Model("m", (Version("v", "b", "m"),))},
+        models={"m": Model("m", (Version("v", "b", "m", settings=own),))},
         tiers={"gpt-4": Tier("gpt-4")},
         policies=layers,
     )
-    policy = resolve_policy(layers, model, tier)
+    policy, versions = (
+        resolve_policy(layers, model, tier),
+        with_settings(resolve_policy(layers, "m", tier), own),
+    )
     assert RouteTerms(policy.retry, policy.hold) in set(terms_in_use(snapshot))
+    assert RouteTerms(versions.retry, versions.hold) in set(terms_in_use(snapshot))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ext_proc.contract.snapshot import Consumer, Model, Rollout, Version
+from ext_proc.contract.snapshot import Consumer, Model, PolicyLayer, Rollout, Version
 from ext_proc.stages.assign import Assign
 from tests.unit.ext_proc.exchanges import exchange, snapshot
 
@@ -85,3 +85,18 @@ async def test_whoever_is_taken_in_its_place_passes_it_over() -> None:
         told.stand_in(number)
         seen.append((opened.passed_over, opened.stood_in, told.passed_over, told.stood_in))
     assert seen == [(False, False, False, False), (True, False, True, True)]
+
+
+async def test_a_version_with_settings_of_its_own_beats_every_policy() -> None:
+    """From the version on that setting holds; other versions keep the Policy's."""
+    new = replace(TWO.versions[1], settings={"batch.max_size": 20})
+    model = replace(TWO, versions=(TWO.versions[0], new))
+    layer = PolicyLayer("p", settings={"batch.max_size": 10, "batch.mode": "native"})
+    policy = snapshot(models={"m": model}, policies=(layer,))
+    sizes = []
+    for draw in (0.1, 0.99):
+        opened = exchange(policy)
+        opened.model, opened.policy = model, opened.loaded.policy("m", "")
+        await Assign(lambda: draw).on_request(opened)  # noqa: B023
+        sizes.append((opened.policy.batch.max_size, opened.policy.batch.mode))
+    assert sizes == [(10, "native"), (20, "native")]
