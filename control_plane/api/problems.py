@@ -21,6 +21,7 @@ from control_plane.api.errors import RefusedRequestError
 from control_plane.registry.errors import (
     InUseError,
     NotFoundError,
+    OwnedError,
     PreconditionError,
     RegistryError,
     ReleaseConflictError,
@@ -71,6 +72,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(NotFoundError, _not_found)
     app.add_exception_handler(PreconditionError, _precondition)
     app.add_exception_handler(InUseError, _in_use)
+    app.add_exception_handler(OwnedError, _in_use)
     app.add_exception_handler(ReleaseConflictError, _conflict)
     app.add_exception_handler(StoreUnavailableError, _unavailable)
     app.add_exception_handler(StorageFullError, _full)
@@ -107,7 +109,7 @@ async def _precondition(request: Request, error: Exception) -> Response:
 
 
 async def _in_use(request: Request, error: Exception) -> Response:
-    assert isinstance(error, InUseError)
+    assert isinstance(error, InUseError | OwnedError)
     return problem(409, printable(str(error)), error.problems)
 
 

@@ -42,6 +42,24 @@ class InUseError(RegistryError):
         super().__init__(f"{target} is in use by {users}; change or delete them first")
 
 
+class OwnedError(RegistryError):
+    """What was to be changed is mirrored from elsewhere; `problems` has one entry for each such thing."""
+
+    def __init__(self, owned: Iterable[tuple[str, str]]) -> None:
+        """`owned`: what it is (`Kind/name`), and the name of its owner."""
+        found = dict(owned)
+        self.problems = tuple(
+            Problem(target, "", f"is mirrored from {owner}; change it there")
+            for target, owner in found.items()
+        )
+        owners = " and ".join(sorted(set(found.values())))
+        some = len(found) > 1
+        super().__init__(
+            f"{', '.join(found)} {'are' if some else 'is'} mirrored from {owners}; "
+            f"change {'them' if some else 'it'} there"
+        )
+
+
 class ReleaseConflictError(RegistryError):
     """A Release cannot do what was asked: it has ended, or somebody else was first."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from control_plane.registry.changes import field_changes
-from control_plane.registry.errors import InUseError, NotFoundError
+from control_plane.registry.errors import InUseError, NotFoundError, OwnedError
 from control_plane.registry.values import ChangeAction, DocumentChange, DocumentKey, Head, StoredDocument
 from control_plane.resources.documents import Documents, assemble, duplicates
 from control_plane.resources.loading import RawDocument
@@ -26,7 +26,8 @@ class Plan:
     """A change of documents, checked as a whole: what becomes of each, and the set afterwards.
 
     `contents` has the JSON of each document that is written, None for a deletion; empty when nothing changes.
-    `warnings` names what has no effect yet in the documents of this change.
+    `warnings` names what has no effect yet in the documents of this change. `owner` has those that are
+    written from now on.
     """
 
     changes: tuple[DocumentChange, ...]
@@ -34,6 +35,7 @@ class Plan:
     parsed: Mapping[DocumentKey, Document]
     documents: Documents
     warnings: tuple[Problem, ...] = ()
+    owner: str = ""
 
     def actions(self) -> Mapping[DocumentKey, ChangeAction]:
         """Return what becomes of each document that is written."""
@@ -93,10 +95,17 @@ def parse_stored(documents: Iterable[StoredDocument]) -> dict[DocumentKey, Docum
     return {(document.kind, document.name): document for document in parsed}
 
 
-def plan_change(head: Head, written: Sequence[Document] = (), deleted: Iterable[DocumentKey] = ()) -> Plan:
-    """Return what writing and deleting these makes of `head`.
+def plan_change(
+    head: Head,
+    written: Sequence[Document] = (),
+    deleted: Iterable[DocumentKey] = (),
+    *,
+    owner: str = "",
+) -> Plan:
+    """Return what writing and deleting these, in the name of `owner`, makes of `head`.
 
     Raises:
+        OwnedError: what would change has another owner.
         InvalidDocumentsError: the set as a whole would be wrong.
     """
     changes: list[DocumentChange] = []
@@ -119,14 +128,22 @@ def plan_change(head: Head, written: Sequence[Document] = (), deleted: Iterable[
         fields = field_changes(head.stored[key].value, None)
         changes.append(DocumentChange(*key, ChangeAction.DELETE, fields))
         contents[key] = None
+    _check_owner(head, contents, owner)
     warnings = tuple(notices(written))
     if not contents:
-        return Plan(tuple(changes), {}, head.parsed, head.documents, warnings)
+        return Plan(tuple(changes), {}, head.parsed, head.documents, warnings, owner)
     kept = {key: document for key, document in head.parsed.items() if key not in contents}
     # What is being changed stands last: of two that contradict each other it is the one to blame.
     documents = assemble([*kept.values(), *changed.values()], {kind for kind, _ in contents})
     parsed = in_order(head.parsed, changed, {key for key, content in contents.items() if content is None})
-    return Plan(tuple(changes), contents, parsed, documents, warnings)
+    return Plan(tuple(changes), contents, parsed, documents, warnings, owner)
+
+
+def _check_owner(head: Head, keys: Iterable[DocumentKey], owner: str) -> None:
+    known = [found for key in keys if (found := head.stored.get(key)) is not None]
+    owned = [(f"{found.kind}/{found.name}", found.owner) for found in known if found.owner != owner]
+    if owned:
+        raise OwnedError(owned)
 
 
 def in_order(
@@ -145,12 +162,14 @@ def plan_delete(head: Head, key: DocumentKey) -> Plan:
 
     Raises:
         NotFoundError: there is no such document.
+        OwnedError: it is mirrored.
         InUseError: others name it.
         InvalidDocumentsError: the others are wrong without it.
     """
     kind, name = key
     if key not in head.parsed:
         raise NotFoundError(f"{kind}/{name}")
+    _check_owner(head, [key], "")
     users = users_of(head.documents, kind, name)
     if users:
         raise InUseError(f"{kind}/{name}", users)
@@ -160,15 +179,20 @@ def plan_delete(head: Head, key: DocumentKey) -> Plan:
 def plan_rollback(head: Head, target: Sequence[StoredDocument]) -> Plan:
     """Return what makes the documents of `head` what they are in `target`.
 
+    What is mirrored, and what was then, is its owner's: it stays as it is, or gone.
+
     Raises:
-        InvalidDocumentsError: this build refuses the documents of `target`.
+        InvalidDocumentsError: this build refuses the documents of `target`, or they need what is gone.
     """
-    wanted = {item.key: item for item in target}
+    mirrored = {key for key, item in head.stored.items() if item.owner}
+    wanted = {item.key: item for item in target if not item.owner and item.key not in mirrored}
     differing = [
         item
         for key, item in wanted.items()
         if key not in head.stored or head.stored[key].content != item.content
     ]
     return plan_change(
-        head, list(parse_stored(differing).values()), [key for key in head.parsed if key not in wanted]
+        head,
+        list(parse_stored(differing).values()),
+        [key for key in head.parsed if key not in wanted and key not in mirrored],
     )

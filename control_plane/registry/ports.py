@@ -55,7 +55,7 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """What one revision made of one document; `content` None is a deletion."""
+    """What one revision made of one document; `content` None is a deletion. `owner`: see `StoredDocument`."""
 
     kind: str
     name: str
@@ -63,6 +63,7 @@ class DocumentVersion:
     action: ChangeAction
     content: bytes | None
     at: datetime
+    owner: str = ""
 
     @property
     def key(self) -> DocumentKey:
@@ -73,17 +74,18 @@ class DocumentVersion:
         """Return the document as kept, None for a deletion."""
         if self.content is None:
             return None
-        return StoredDocument(self.kind, self.name, self.revision, self.content, self.at)
+        return StoredDocument(self.kind, self.name, self.revision, self.content, self.at, self.owner)
 
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """One value of a stored secret, encrypted."""
+    """One value of a stored secret, encrypted. `owner`: see `SecretName`."""
 
     name: str
     key: str
     sealed: bytes
     changed_at: datetime
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,7 @@ class Writing(Reading, Protocol):
         """Give a key an end: the fields that are not None."""
         ...
 
-    async def put_secret(self, name: str, values: Mapping[str, bytes], at: datetime) -> None:
+    async def put_secret(self, name: str, values: Mapping[str, bytes], at: datetime, owner: str = "") -> None:
         """Keep the sealed values of a secret in place of those it had."""
         ...
 

@@ -8,30 +8,29 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from control_plane.registry.bulletins import Outbox
+from control_plane.registry.committing import commit
 from control_plane.registry.errors import NotFoundError
 from control_plane.registry.history import History
-from control_plane.registry.keys import ConsumerKeys, revoke_keys_of
-from control_plane.registry.ledger import Change, Ledger, Log, audit_entry, printable
+from control_plane.registry.keys import ConsumerKeys
+from control_plane.registry.ledger import Ledger, Log, audit_entry, printable
 from control_plane.registry.planning import (
-    Plan,
     parse_all,
     parse_one,
     plan_change,
     plan_delete,
     plan_rollback,
 )
-from control_plane.registry.ports import DocumentVersion, Sealer, Store
+from control_plane.registry.ports import Sealer, Store
 from control_plane.registry.preconditions import check_preconditions
 from control_plane.registry.purges import Purges
-from control_plane.registry.releases import Judged, Releases, begin_releases
-from control_plane.registry.state import documents_changed, refreshed
+from control_plane.registry.releases import Judged, Releases
+from control_plane.registry.state import refreshed
 from control_plane.registry.tokens import Tokens
 from control_plane.registry.values import (
     ITSELF,
     Actor,
     Applied,
     AuditEntry,
-    ChangeAction,
     ConsumerKeyInfo,
     DocumentChange,
     DocumentKey,
@@ -53,7 +52,6 @@ from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import RawDocument
 
 POLL_S: Final = 1.0
-_NAMED_IN_AUDIT: Final = 20
 
 
 class Registry:
@@ -147,7 +145,7 @@ class Registry:
             deleted = [key for key in without if key in head.stored]
             plan = await asyncio.to_thread(plan_change, head, written, deleted)
             if plan.contents:
-                await self._commit(change, plan, actor, action)
+                await commit(change, plan, actor, action)
             revision = change.state.head.revision
         return Applied(revision, plan.changes, plan.warnings)
 
@@ -177,7 +175,7 @@ class Registry:
             check_preconditions(f"{kind}/{name}", before, if_match, if_none_match=if_none_match)
             plan = await asyncio.to_thread(plan_change, change.state.head, [document])
             if plan.contents:
-                await self._commit(change, plan, actor, "put")
+                await commit(change, plan, actor, "put")
             stored = change.state.head.stored[key]
         return Put(stored, before is None, plan.warnings)
 
@@ -197,7 +195,7 @@ class Registry:
                 raise NotFoundError(f"{kind}/{name}")
             check_preconditions(f"{kind}/{name}", head.stored[key], if_match)
             plan = await asyncio.to_thread(plan_delete, head, key)
-            return await self._commit(change, plan, actor, "delete")
+            return await commit(change, plan, actor, "delete")
 
     async def rollback(self, revision: int, actor: Actor) -> Applied:
         """Make the documents what they were at `revision`, as a new one; keys and secrets stay.
@@ -211,7 +209,7 @@ class Registry:
                 raise NotFoundError(f"revision {revision}")
             target = await change.tx.documents_at(revision)
             plan = await asyncio.to_thread(plan_rollback, change.state.head, target)
-            number = await self._commit(change, plan, actor, "rollback", rolled_back_to=revision)
+            number = await commit(change, plan, actor, "rollback", rolled_back_to=revision)
         return Applied(number, plan.changes, plan.warnings)
 
     async def halt(self, revision: int, reason: str) -> None:
@@ -338,35 +336,3 @@ class Registry:
     async def revoke_token(self, token_id: str, actor: Actor) -> None:
         """End a token now, on every replica within a second; see `Tokens.revoke`."""
         await self._tokens.revoke(token_id, actor)
-
-    async def _commit(
-        self, change: Change, plan: Plan, actor: Actor, action: str, *, rolled_back_to: int | None = None
-    ) -> int:
-        number = change.next_revision
-        actions = plan.actions()
-        versions = [
-            DocumentVersion(*key, number, actions[key], content, change.at)
-            for key, content in plan.contents.items()
-        ]
-        revision = Revision(
-            number, change.at, actor.name, actor.source, action, rolled_back_to=rolled_back_to
-        )
-        await change.tx.add_revision(revision, versions, of_documents=True)
-        await change.audit(actor, action, _target(plan, rolled_back_to), revision=number)
-        await revoke_keys_of(change, {version.name for version in versions if _ends_consumer(version)})
-        change.state = documents_changed(change.state, plan, number, change.at)
-        await begin_releases(change, {version.name for version in versions if version.kind == "Release"})
-        change.touch("revisions")
-        return number
-
-
-def _ends_consumer(version: DocumentVersion) -> bool:
-    return version.kind == "Consumer" and version.content is None
-
-
-def _target(plan: Plan, rolled_back_to: int | None) -> str:
-    if rolled_back_to is not None:
-        return f"revision {rolled_back_to}"
-    changed = [change.document for change in plan.changes if change.action is not ChangeAction.UNCHANGED]
-    more = len(changed) - _NAMED_IN_AUDIT
-    return ", ".join(changed[:_NAMED_IN_AUDIT]) + (f" and {more} more" if more > 0 else "")

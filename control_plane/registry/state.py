@@ -120,7 +120,7 @@ def secrets_changed(state: State, sealed: Iterable[SealedSecret], sealer: Sealer
     for item in sorted(sealed, key=lambda item: (item.name, item.key)):
         values[item.name, item.key] = sealer.unseal(item.name, item.key, item.sealed)
         keys = names[item.name].keys if item.name in names else ()
-        names[item.name] = SecretName(item.name, (*keys, item.key), item.changed_at)
+        names[item.name] = SecretName(item.name, (*keys, item.key), item.changed_at, item.owner)
     return replace(state, secrets=names).with_everywhere(secrets=MappingProxyType(values))
 
 
@@ -144,7 +144,7 @@ def renumbered(state: State, revision: int) -> State:
 
 def _planned(head: Head, plan: Plan, revision: int, at: datetime) -> Head:
     changed = {
-        key: StoredDocument(*key, revision, content, at)
+        key: StoredDocument(*key, revision, content, at, plan.owner)
         for key, content in plan.contents.items()
         if content is not None
     }

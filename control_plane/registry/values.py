@@ -75,13 +75,17 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """One document as kept. `revision` is the one that last changed it; `content` its JSON as written."""
+    """One document as kept. `revision` is the one that last changed it; `content` its JSON as written.
+
+    `owner` is whose mirror wrote it and alone changes it; "" for all that people and files write.
+    """
 
     kind: str
     name: str
     revision: int
     content: bytes
     changed_at: datetime
+    owner: str = ""
 
     @property
     def key(self) -> DocumentKey:
@@ -109,7 +113,7 @@ class RevisionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One change. `action` is apply, put, delete, rollback, key, secret, purge, release or start.
+    """One change. `action` is apply, put, delete, rollback, key, secret, purge, release, mirror or start.
 
     `reason` says why it is halted. `changes` carries fields only where one revision is asked for. `detail`
     says what a revision of keys, secrets, purges or Releases changed, in words that hold no value.
@@ -190,11 +194,15 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """A stored secret as it may be shown: its name and the names of its values."""
+    """A stored secret as it may be shown: its name and the names of its values.
+
+    `owner` is whose mirror stored it and alone changes it, "" for people.
+    """
 
     name: str
     keys: tuple[str, ...]
     changed_at: datetime
+    owner: str = field(default="", repr=False)  # in no answer
 
 
 @dataclass(frozen=True, slots=True)

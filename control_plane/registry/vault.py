@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from control_plane.registry.errors import InUseError, NotFoundError, SecretKeyError
+from control_plane.registry.errors import InUseError, NotFoundError, OwnedError, SecretKeyError
 from control_plane.registry.ledger import Ledger
 from control_plane.registry.ports import SealedSecret, Sealer
 from control_plane.registry.state import renumbered, secrets_changed
@@ -34,14 +34,16 @@ class Vault:
 
         Raises:
             InvalidDocumentsError: a name or a value that no Backend could use.
+            OwnedError: it is mirrored.
             SecretKeyError: this replica cannot seal as the others do.
         """
-        problems = _problems(name, values)
+        problems = secret_problems(name, values)
         if problems:
             raise InvalidDocumentsError(problems)
         async with self._ledger.change() as change:
             if "secrets" in change.state.unread:
                 raise SecretKeyError(change.state.unread["secrets"])
+            _check_owner(change.state.secrets.get(name))
             sealed = {key: self._sealer.seal(name, key, value.encode()) for key, value in values.items()}
             created = name not in change.state.secrets
             await change.tx.put_secret(name, sealed, change.at)
@@ -57,11 +59,13 @@ class Vault:
 
         Raises:
             NotFoundError: there is no such secret.
+            OwnedError: it is mirrored.
             InUseError: a Backend names it.
         """
         async with self._ledger.change() as change:
             if name not in change.state.secrets:
                 raise NotFoundError(f"Secret/{name}")
+            _check_owner(change.state.secrets[name])
             users = {
                 user: None
                 for head in (change.state.head, change.state.in_force)
@@ -98,7 +102,13 @@ class Vault:
         return self._sealer.unseal(item.name, item.key, item.sealed)
 
 
-def _problems(name: str, values: Mapping[str, str]) -> list[Problem]:
+def _check_owner(stored: SecretName | None) -> None:
+    if stored is not None and stored.owner:
+        raise OwnedError([(f"Secret/{stored.name}", stored.owner)])
+
+
+def secret_problems(name: str, values: Mapping[str, str]) -> list[Problem]:
+    """Return what keeps a secret from being stored; no value is quoted."""
     document = f"Secret/{name[:253]}"
     names = "must be 1 to 253 letters, digits, '.', '_' and '-', not beginning with '.'"
     problems = [] if re.fullmatch(SECRET_NAME, name) else [Problem(document, "name", names)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from control_plane.resources.parsing import STATUS, Document
 
@@ -12,7 +14,12 @@ def written_content(document: Document) -> bytes:
 
     ASCII only, so that no database or wire minds any of it.
     """
-    value = {key: item for key, item in document.raw.value.items() if key != STATUS}
+    return content_of(document.raw.value)
+
+
+def content_of(value: Mapping[str, Any]) -> bytes:
+    """Return the same of a document as read, right or wrong."""
+    value = {key: item for key, item in value.items() if key != STATUS}
     return json.dumps(value, separators=(",", ":"), default=_plain).encode("ascii")
 
 

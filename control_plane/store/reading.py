@@ -98,7 +98,7 @@ class SqlReading:
     async def secrets(self) -> list[SealedSecret]:
         """Return every stored secret."""
         rows = await self._all(select(tables.secrets))
-        return [SealedSecret(row.name, row.key, row.sealed, row.changed_at) for row in rows]
+        return [SealedSecret(row.name, row.key, row.sealed, row.changed_at, row.owner or "") for row in rows]
 
     async def tokens(self) -> list[TokenRow]:
         """Return every API token, oldest first."""
@@ -176,7 +176,15 @@ class SqlReading:
 
     async def _versions(self, query: Select[Any]) -> list[DocumentVersion]:
         found = [
-            DocumentVersion(row.kind, row.name, row.revision, ChangeAction(row.action), row.content, row.at)
+            DocumentVersion(
+                row.kind,
+                row.name,
+                row.revision,
+                ChangeAction(row.action),
+                row.content,
+                row.at,
+                row.known_owner or "",
+            )
             for row in await self._all(query)
         ]
         # Not the database's collation: the same order everywhere.
@@ -188,7 +196,23 @@ class SqlReading:
 
 
 def _columns() -> Select[Any]:
-    return select(versions, tables.revisions.c.at).join(tables.revisions)
+    # A build that knows no owners writes none, and means no other.
+    earlier = versions.alias()
+    inherited = (
+        select(earlier.c.owner)
+        .where(
+            earlier.c.kind == versions.c.kind,
+            earlier.c.name == versions.c.name,
+            earlier.c.revision < versions.c.revision,
+            earlier.c.owner.is_not(None),
+        )
+        .order_by(earlier.c.revision.desc())
+        .limit(1)
+        .correlate(versions)
+        .scalar_subquery()
+    )
+    owner = func.coalesce(versions.c.owner, inherited).label("known_owner")
+    return select(versions, owner, tables.revisions.c.at).join(tables.revisions)
 
 
 def _newest(condition: Any) -> Select[Any]:

@@ -41,7 +41,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 metadata: Final = MetaData()
-SCHEMA: Final = "0004"
+SCHEMA: Final = "0005"
 """The last migration: the one that leads to these tables."""
 
 revisions: Final = Table(
@@ -60,7 +60,8 @@ revisions: Final = Table(
     Index("revisions_by_state", "state", "of_documents", "revision"),
 )
 
-# What each revision made of each document; without content it was deleted.
+# What each revision made of each document; without content it was deleted. `owner` is null in rows of builds
+# that knew no owners: such a document has the owner that it had.
 document_versions: Final = Table(
     "document_versions",
     metadata,
@@ -69,6 +70,7 @@ document_versions: Final = Table(
     Column("revision", BigInteger, ForeignKey("revisions.revision"), primary_key=True),
     Column("action", Text, nullable=False),
     Column("content", LargeBinary),
+    Column("owner", Text),
     Index("document_versions_by_revision", "revision"),
 )
 
@@ -105,6 +107,7 @@ secrets: Final = Table(
     Column("key", Text, primary_key=True),
     Column("sealed", LargeBinary, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),
+    Column("owner", Text),
 )
 
 audit: Final = Table(

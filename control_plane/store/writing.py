@@ -61,6 +61,7 @@ class SqlWriting(SqlReading):
                         "revision": version.revision,
                         "action": version.action.value,
                         "content": version.content,
+                        "owner": version.owner,
                     }
                     for version in versions
                 ],
@@ -88,11 +89,12 @@ class SqlWriting(SqlReading):
             change.values({name: at for name, at in ends.items() if at is not None})
         )
 
-    async def put_secret(self, name: str, values: Mapping[str, bytes], at: datetime) -> None:
+    async def put_secret(self, name: str, values: Mapping[str, bytes], at: datetime, owner: str = "") -> None:
         """Keep the sealed values of a secret in place of those it had."""
         await self.delete_secret(name)
         rows = [
-            {"name": name, "key": key, "sealed": sealed, "changed_at": at} for key, sealed in values.items()
+            {"name": name, "key": key, "sealed": sealed, "changed_at": at, "owner": owner}
+            for key, sealed in values.items()
         ]
         await self._connection.execute(insert(tables.secrets), rows)
 
