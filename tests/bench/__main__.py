@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import rivals
-from tests.bench.api import measure_api, running_api
+from tests.bench.api import measure_api
 from tests.bench.batch import measure_batches
 from tests.bench.cache import measure_cache
 from tests.bench.fleet import measure_fleet
@@ -29,10 +29,22 @@ from tests.bench.pacing import measure_pacing
 from tests.bench.releases import measure_releases
 from tests.bench.semantic import measure_semantic
 from tests.bench.sharing import measure_sharing
+from tests.bench.sizing import measure_sizing
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
-CONTROL_ROWS = ("api", "fleet")
-ROWS = (*SIDECAR_ROWS, "batch", *CONTROL_ROWS, "cache", "sharing", "semantic", "limits", "pacing", "releases")
+OTHER_ROWS: dict[str, Callable[[Effort, Path], list[Row]]] = {
+    "batch": measure_batches,
+    "api": measure_api,
+    "fleet": measure_fleet,
+    "cache": measure_cache,
+    "sharing": measure_sharing,
+    "semantic": lambda effort, _: measure_semantic(effort),
+    "limits": measure_limits,
+    "pacing": measure_pacing,
+    "releases": lambda effort, _: measure_releases(effort),
+    "sizing": measure_sizing,
+}
+ROWS = (*SIDECAR_ROWS, *OTHER_ROWS)
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
 
 
@@ -50,38 +62,14 @@ def main() -> int:
     effort = Effort.quick() if options.quick else Effort.full()
     chosen = options.only or ROWS
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="ob-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="ob-") as temporary:
+        folder = Path(temporary)
         if not set(SIDECAR_ROWS).isdisjoint(chosen):
             rows += _sidecar(folder, chosen, effort, console)
-        if "batch" in chosen:
-            console.print("[dim]measuring batch …[/]")
-            rows += measure_batches(effort, _made(folder / "batch"))
-        if "api" in chosen:
-            console.print("[dim]measuring api …[/]")
-            with running_api(_made(folder / "api")) as api:
-                rows += measure_api(api, effort, folder)
-        if "fleet" in chosen:
-            console.print("[dim]measuring fleet …[/]")
-            rows += measure_fleet(effort, _made(folder / "fleet"))
-        if "cache" in chosen:
-            console.print("[dim]measuring cache …[/]")
-            rows += measure_cache(effort, _made(folder / "cache"))
-        if "sharing" in chosen:
-            console.print("[dim]measuring sharing …[/]")
-            rows += measure_sharing(effort, _made(folder / "sharing"))
-        if "semantic" in chosen:
-            console.print("[dim]measuring semantic …[/]")
-            rows += measure_semantic(effort)
-        if "limits" in chosen:
-            console.print("[dim]measuring limits …[/]")
-            rows += measure_limits(effort, _made(folder / "limits"))
-        if "pacing" in chosen:
-            console.print("[dim]measuring pacing …[/]")
-            rows += measure_pacing(effort, _made(folder / "pacing"))
-        if "releases" in chosen:
-            console.print("[dim]measuring releases …[/]")
-            rows += measure_releases(effort)
+        for name, measure in OTHER_ROWS.items():
+            if name in chosen:
+                console.print(f"[dim]measuring {name} …[/]")
+                rows += measure(effort, _made(folder / name))
     console.print(_table(rows))
     _keep(rows, options.quick)
     return 1 if any(row.passed is False for row in rows) else 0

@@ -56,7 +56,7 @@ class Api:
 
 
 @contextmanager
-def running_api(folder: Path) -> Iterator[Api]:
+def _running_api(folder: Path) -> Iterator[Api]:
     """Run a control plane of its own in `folder`."""
     (port,) = free_ports(1)
     command = [
@@ -76,8 +76,13 @@ def running_api(folder: Path) -> Iterator[Api]:
         process.wait(15)
 
 
-def measure_api(api: Api, effort: Effort, folder: Path) -> list[Row]:
-    """Fill the registry, then measure changes, single reads and whole lists."""
+def measure_api(effort: Effort, folder: Path) -> list[Row]:
+    """Fill the registry of an API, then measure changes, single reads and whole lists."""
+    with _running_api(folder) as api:
+        return _measured(api, effort, folder)
+
+
+def _measured(api: Api, effort: Effort, folder: Path) -> list[Row]:
     with httpx.Client(base_url=api.url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
         fill(client)
         applied = [timed(partial(apply, client, documents(0, APPLIED, round_))) for round_ in range(1, 4)]
@@ -201,8 +206,8 @@ def main() -> int:
     """Print the rows. The exit status is 1 when a promise is not kept."""
     ensure_wrk()
     effort = Effort.quick() if "--quick" in sys.argv else Effort.full()
-    with tempfile.TemporaryDirectory(prefix="ob-") as name, running_api(Path(name)) as api:
-        rows = measure_api(api, effort, Path(name))
+    with tempfile.TemporaryDirectory(prefix="ob-") as name:
+        rows = measure_api(effort, Path(name))
     for row in rows:
         print(f"{row.name:55} {row.target:18} {row.measured}")
     return 1 if any(row.passed is False for row in rows) else 0
