@@ -15,7 +15,7 @@ PLAIN: Encoding
 ZLIB: Encoding
 
 class Report(_message.Message):
-    __slots__ = ("hello", "ack", "nack", "envoy", "statistics", "cache_statistics", "cache_answer")
+    __slots__ = ("hello", "ack", "nack", "envoy", "statistics", "cache_statistics", "cache_answer", "comparisons")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     NACK_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class Report(_message.Message):
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     CACHE_STATISTICS_FIELD_NUMBER: _ClassVar[int]
     CACHE_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    COMPARISONS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ack: Ack
     nack: Nack
@@ -30,7 +31,8 @@ class Report(_message.Message):
     statistics: Statistics
     cache_statistics: CacheStatistics
     cache_answer: CacheAnswer
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., cache_statistics: _Optional[_Union[CacheStatistics, _Mapping]] = ..., cache_answer: _Optional[_Union[CacheAnswer, _Mapping]] = ...) -> None: ...
+    comparisons: Comparisons
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., cache_statistics: _Optional[_Union[CacheStatistics, _Mapping]] = ..., cache_answer: _Optional[_Union[CacheAnswer, _Mapping]] = ..., comparisons: _Optional[_Union[Comparisons, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps", "answers", "hears")
@@ -98,16 +100,18 @@ class Envoy(_message.Message):
     def __init__(self, state: _Optional[_Union[Envoy.State, str]] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("epoch", "versions", "releases", "tiers")
+    __slots__ = ("epoch", "versions", "releases", "tiers", "comparisons")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     RELEASES_FIELD_NUMBER: _ClassVar[int]
     TIERS_FIELD_NUMBER: _ClassVar[int]
+    COMPARISONS_FIELD_NUMBER: _ClassVar[int]
     epoch: str
     versions: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
     releases: _containers.RepeatedCompositeFieldContainer[VersionStatistics]
     tiers: _containers.RepeatedCompositeFieldContainer[TierStatistics]
-    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., tiers: _Optional[_Iterable[_Union[TierStatistics, _Mapping]]] = ...) -> None: ...
+    comparisons: _containers.RepeatedCompositeFieldContainer[Comparison]
+    def __init__(self, epoch: _Optional[str] = ..., versions: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., releases: _Optional[_Iterable[_Union[VersionStatistics, _Mapping]]] = ..., tiers: _Optional[_Iterable[_Union[TierStatistics, _Mapping]]] = ..., comparisons: _Optional[_Iterable[_Union[Comparison, _Mapping]]] = ...) -> None: ...
 
 class TierStatistics(_message.Message):
     __slots__ = ("tier", "requests", "limited", "errors", "tokens")
@@ -175,6 +179,42 @@ class VersionStatistics(_message.Message):
     output: _containers.ScalarMap[int, int]
     filtered: int
     def __init__(self, model: _Optional[str] = ..., version: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., throttled: _Optional[int] = ..., refused: _Optional[int] = ..., abandoned: _Optional[int] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., duration: _Optional[_Mapping[int, int]] = ..., first_byte: _Optional[_Mapping[int, int]] = ..., release: _Optional[str] = ..., output: _Optional[_Mapping[int, int]] = ..., filtered: _Optional[int] = ...) -> None: ...
+
+class Comparisons(_message.Message):
+    __slots__ = ("epoch", "releases")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RELEASES_FIELD_NUMBER: _ClassVar[int]
+    epoch: str
+    releases: _containers.RepeatedCompositeFieldContainer[Comparison]
+    def __init__(self, epoch: _Optional[str] = ..., releases: _Optional[_Iterable[_Union[Comparison, _Mapping]]] = ...) -> None: ...
+
+class Comparison(_message.Message):
+    __slots__ = ("release", "old", "new", "compared", "agreed", "similarity_milli", "old_chars", "new_chars", "other_status", "other_finish", "cache_compared", "cache_disagreed")
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    OLD_FIELD_NUMBER: _ClassVar[int]
+    NEW_FIELD_NUMBER: _ClassVar[int]
+    COMPARED_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_MILLI_FIELD_NUMBER: _ClassVar[int]
+    OLD_CHARS_FIELD_NUMBER: _ClassVar[int]
+    NEW_CHARS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_STATUS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FINISH_FIELD_NUMBER: _ClassVar[int]
+    CACHE_COMPARED_FIELD_NUMBER: _ClassVar[int]
+    CACHE_DISAGREED_FIELD_NUMBER: _ClassVar[int]
+    release: str
+    old: VersionStatistics
+    new: VersionStatistics
+    compared: int
+    agreed: int
+    similarity_milli: int
+    old_chars: int
+    new_chars: int
+    other_status: int
+    other_finish: int
+    cache_compared: int
+    cache_disagreed: int
+    def __init__(self, release: _Optional[str] = ..., old: _Optional[_Union[VersionStatistics, _Mapping]] = ..., new: _Optional[_Union[VersionStatistics, _Mapping]] = ..., compared: _Optional[int] = ..., agreed: _Optional[int] = ..., similarity_milli: _Optional[int] = ..., old_chars: _Optional[int] = ..., new_chars: _Optional[int] = ..., other_status: _Optional[int] = ..., other_finish: _Optional[int] = ..., cache_compared: _Optional[int] = ..., cache_disagreed: _Optional[int] = ...) -> None: ...
 
 class CacheStatistics(_message.Message):
     __slots__ = ("epoch", "tiers", "hits", "misses", "saved_prompt_tokens", "saved_completion_tokens", "saved_cost_micros", "saved_ms", "hit_ages", "semantic_served", "semantic_explored", "semantic_vetoed", "semantic_would_serve", "semantic_would_be_wrong")
