@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tests wait more than they compute: three at a time keep two cores busy.
 WORKERS ?= 3
 
-.PHONY: help up test unit e2e check format bench reproduce docs lock proto crds clean
+.PHONY: help up test unit e2e check format bench reproduce docs lock proto crds manifests clean
 
 help: ## List the targets
 	@grep -E '^[a-zA-Z.]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,9 @@ proto: $(STAMP) ## Regenerate the push stream's stubs
 
 crds: $(STAMP) ## Write the custom resource definitions from the models
 	$(BIN)/python -m control_plane.crds k8s/chart/crds
+
+manifests: $(STAMP) ## Render the chart into what `outrigger install` prints
+	$(BIN)/python -m tests.harness.chart control_plane/cli/install.yaml
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -1,8 +1,9 @@
 """Check that tests mirror sources: `python tests/mirror.py`, part of `make check`.
 
 Every test file under tests/unit and tests/contract stands where its source stands
-(`ext_proc/foo/bar.py` → `tests/unit/ext_proc/foo/test_bar.py`; a test of a whole package is named after
-the package), and every source module with behaviour has such a test. Exit status 1 names what is off.
+(`ext_proc/foo/bar.py` → `tests/unit/ext_proc/foo/test_bar.py`; a test of a whole package, or of a folder
+without Python such as `k8s/chart`, is named after it), and every source module with behaviour has such a
+test. Exit status 1 names what is off.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def stray_tests(root: Path) -> Iterator[str]:
             mirrored = test.relative_to(root / suite)
             stem = test.stem.removeprefix("test_")
             module = root / mirrored.with_name(f"{stem}.py")
-            package = root / mirrored.with_name(stem) / "__init__.py"
+            folder = root / mirrored.with_name(stem)
+            package = folder if mirrored.parts[0] not in SOURCES else folder / "__init__.py"
             if not module.exists() and not package.exists():
                 yield f"{test.relative_to(root)}: no {module.relative_to(root)} to mirror"
 

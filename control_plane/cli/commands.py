@@ -52,6 +52,11 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "outrigger control-plane --database postgresql://policy@db/outrigger --bind 0.0.0.0",
         serves=True,
     ),
+    "install": Entry(
+        "install:install",
+        "Print the manifests of a trial in Kubernetes.",
+        "outrigger install --dry-run | kubectl apply --server-side -f -",
+    ),
     "provider": Entry(
         "provider:provider",
         "Run the simulated provider, OpenAI-compatible and free.",

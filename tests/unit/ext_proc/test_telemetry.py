@@ -19,6 +19,7 @@ from ext_proc.telemetry.request_metrics import RequestMetrics
 
 ROOT = Path(__file__).resolve().parents[3]
 MONITORING = ROOT / "k8s" / "monitoring"
+DASHBOARD = ROOT / "k8s" / "chart" / "dashboards" / "outrigger.json"
 NAME = re.compile(r"\b(?:openai|outrigger|gen_ai)_[a-z_]+\b(?=\{|,)")
 FAILED = RequestRecord(
     started_ns=0,
@@ -48,7 +49,7 @@ def families() -> list[Metric]:
 
 def dashboard() -> dict[str, Any]:
     """Return the Grafana dashboard."""
-    loaded: dict[str, Any] = json.loads((MONITORING / "grafana-dashboard.json").read_text("utf-8"))
+    loaded: dict[str, Any] = json.loads(DASHBOARD.read_text("utf-8"))
     return loaded
 
 
