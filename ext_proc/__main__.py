@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ext_proc.quick_start import quick_imports
@@ -112,6 +113,10 @@ def _agent(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     command.add_argument(
         "--token-file", type=Path, help="file of the token to join with (default: OUTRIGGER_TOKEN's value)"
     )
+    command.add_argument(
+        "--external-envoy", action="store_true", help="write RUN_DIR/envoy.yaml, for an Envoy elsewhere"
+    )
+    _addresses(command)
     command.add_argument("--secrets-dir", type=Path, help="mounted Secrets (default: DATA_DIR/secrets)")
     command.add_argument("--log-level", choices=LOG_LEVELS, default="info")
 
@@ -119,10 +124,15 @@ def _agent(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _envoy(command: argparse.ArgumentParser) -> None:
     _folders(command, data=False)
     command.add_argument("--workers", type=_count, default=1, help="number of processors")
-    command.add_argument("--proxy-address", type=_address, default=Address("127.0.0.1", 10000))
+    _addresses(command)
     command.add_argument("--envoy-admin-address", type=_address, default=Address("127.0.0.1", 9901))
     command.add_argument("--concurrency", type=_count, default=1, help="Envoy's worker threads")
     command.add_argument("--log-level", choices=("debug", "info", "warn", "error"), default="warn")
+
+
+def _addresses(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--proxy-address", type=_address, default=Address("127.0.0.1", 10000))
+    command.add_argument("--health-address", type=_address, help="where Envoy answers /healthz, if it does")
 
 
 def _agent_settings(options: argparse.Namespace) -> AgentSettings:
@@ -148,6 +158,16 @@ def _agent_settings(options: argparse.Namespace) -> AgentSettings:
     )
 
 
+def _envoy_settings(options: argparse.Namespace, run_dir: RunDir) -> EnvoySettings:
+    return EnvoySettings(
+        run_dir=run_dir,
+        workers=options.workers,
+        proxy_address=options.proxy_address,
+        envoy_admin_address=options.envoy_admin_address,
+        health_address=options.health_address,
+    )
+
+
 def _run(options: argparse.Namespace) -> int:
     # Imported by the command that needs it: each process loads its own part only.
     run_dir = RunDir(options.run_dir.absolute())
@@ -170,17 +190,17 @@ def _run(options: argparse.Namespace) -> int:
         with quick_imports():
             from ext_proc.wiring.agent import run_agent  # noqa: PLC0415
 
+        if options.external_envoy:
+            from ext_proc.agent.bootstrap import write_bootstrap  # noqa: PLC0415
+
+            # Envoy may wait for it already.
+            write_bootstrap(_envoy_settings(options, run_dir))
         return run_agent(_agent_settings(options))
 
     from ext_proc.agent.bootstrap import become_envoy, render_bootstrap  # noqa: PLC0415
 
-    envoy = EnvoySettings(
-        run_dir=run_dir,
-        workers=options.workers,
-        proxy_address=options.proxy_address,
-        envoy_admin_address=options.envoy_admin_address,
-        concurrency=options.concurrency,
-        log_level=options.log_level,
+    envoy = replace(
+        _envoy_settings(options, run_dir), concurrency=options.concurrency, log_level=options.log_level
     )
     if options.command == "bootstrap":
         sys.stdout.write(render_bootstrap(envoy))

@@ -153,6 +153,9 @@ class AgentSettings:
 class EnvoySettings:
     """Settings of the bootstrap. `concurrency` is the number of Envoy's worker threads.
 
+    At `health_address`, if it has one, Envoy answers `/healthz` once it listens; then it also listens without
+    a policy when none has come for a while, so that it holds nobody up.
+
     One thread by default: connection pools and circuit breakers belong to a thread, so that with one of
     them `quota.concurrency` is exact and connections are few; and the processor is the slower of the two.
     """
@@ -163,3 +166,4 @@ class EnvoySettings:
     envoy_admin_address: Address
     concurrency: int = 1
     log_level: str = "warn"
+    health_address: Address | None = None

@@ -20,9 +20,13 @@ from ext_proc.contract import headers
 from ext_proc.contract.envoy_options import envoy_options
 from ext_proc.openai.ratelimits import QUOTA_HEADERS
 from ext_proc.providers.hints import REFUSALS
-from ext_proc.settings import EnvoySettings, SettingsError, origin_cluster
+from ext_proc.settings import Address, EnvoySettings, SettingsError, origin_cluster
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
+POLICY_WITHIN: Final = "15s"
+"""How long an Envoy in a pod waits for its clusters, and then for its routes, before it listens without."""
+DRAIN: Final = {"fixed_delay": "15s", "percentage": {"numerator": 100}}
+"""How long an Envoy beside an application that is told to stop goes on."""
 TYPES = "type.googleapis.com"
 ATTEMPTS: Final = "attempts"
 """The name of the log of attempts, `attempt_log` is its reader."""
@@ -50,12 +54,55 @@ def render_bootstrap(settings: EnvoySettings) -> str:
         "forged_headers": f"{forged_headers_regex(headers.PREFIX, headers.INBOUND)}|x[-_]envoy[-_].*",
         "local_replies": render_local_replies(),
         "attempt_log": _attempt_log(),
+        "policy_within": "0s" if settings.health_address is None else POLICY_WITHIN,
     }
     # JSON is YAML: each value goes in as one flow node, whatever it holds.
     texts = {name: json.dumps(value) for name, value in values.items()}
     origins = [_origin(settings, worker) for worker in range(settings.workers)]
+    health = [_health_listener(settings.health_address)] if settings.health_address is not None else []
+    texts["health_listeners"] = "\n".join(f"    - {json.dumps(listener)}" for listener in health)
     texts["origin_clusters"] = "\n".join(f"    - {json.dumps(origin)}" for origin in origins)
     return Template(_template()).substitute(texts)
+
+
+def _health_listener(address: Address) -> dict[str, object]:
+    """Return what answers a kubelet: `/healthz` at once, `/wait` after a while, which delays a stop."""
+    answer = {"status": 200, "body": {"inline_string": "ok\n"}}
+    slow = {"@type": f"{TYPES}/envoy.extensions.filters.http.fault.v3.HTTPFault", "delay": DRAIN}
+    routes = [
+        {"match": {"path": "/healthz"}, "direct_response": answer},
+        {
+            "match": {"path": "/wait"},
+            "direct_response": answer,
+            "typed_per_filter_config": {"envoy.filters.http.fault": slow},
+        },
+    ]
+    manager = {
+        "@type": f"{TYPES}/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "health",
+        "codec_type": "HTTP1",
+        "common_http_protocol_options": {"idle_timeout": "60s"},
+        "route_config": {"virtual_hosts": [{"name": "health", "domains": ["*"], "routes": routes}]},
+        "http_filters": [
+            {
+                "name": "envoy.filters.http.fault",
+                "typed_config": {"@type": f"{TYPES}/envoy.extensions.filters.http.fault.v3.HTTPFault"},
+            },
+            {
+                "name": "envoy.filters.http.router",
+                "typed_config": {"@type": f"{TYPES}/envoy.extensions.filters.http.router.v3.Router"},
+            },
+        ],
+    }
+    socket: dict[str, object] = {"address": address.host, "port_value": address.port}
+    if address.host == "::":
+        socket["ipv4_compat"] = True
+    filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+    return {
+        "name": "health",
+        "address": {"socket_address": socket},
+        "filter_chains": [{"filters": filters}],
+    }
 
 
 def _origin(settings: EnvoySettings, worker: int) -> dict[str, object]:
@@ -168,6 +215,20 @@ def envoy_arguments(binary: Path, settings: EnvoySettings) -> list[str]:
     return [str(binary), *options]
 
 
+def write_bootstrap(settings: EnvoySettings) -> None:
+    """Write the bootstrap into the run folder.
+
+    Raises:
+        SettingsError: the folder cannot be written.
+    """
+    config = render_bootstrap(settings)
+    try:
+        settings.run_dir.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.run_dir.envoy_config.write_text(config, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot write {settings.run_dir.envoy_config}: {error.strerror}") from error
+
+
 def become_envoy(settings: EnvoySettings, environment: Mapping[str, str]) -> NoReturn:
     """Write the bootstrap into the run folder and replace this process by Envoy.
 
@@ -175,10 +236,5 @@ def become_envoy(settings: EnvoySettings, environment: Mapping[str, str]) -> NoR
         SettingsError: no Envoy, or a run folder that cannot be written.
     """
     binary = find_envoy(environment)
-    config = render_bootstrap(settings)
-    try:
-        settings.run_dir.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        settings.run_dir.envoy_config.write_text(config, encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(f"cannot write {settings.run_dir.envoy_config}: {error.strerror}") from error
+    write_bootstrap(settings)
     os.execve(binary, envoy_arguments(binary, settings), dict(environment))

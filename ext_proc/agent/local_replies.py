@@ -130,6 +130,13 @@ REPLIES: Final = (
         status=502,
     ),
     LocalReply(
+        # Every policy has a route for what is left over.
+        "response.code_details == 'route_not_found'",
+        "no-policy",
+        "The sidecar has no policy yet: its control plane has not been reached.",
+        status=503,
+    ),
+    LocalReply(
         "response.code == 404",
         UNKNOWN_PATH,
         UNKNOWN_PATH_MESSAGE,

@@ -73,7 +73,9 @@ class Observation:
         address = settings.metrics_address
         folder = FolderCollector(settings.run_dir.metrics, log, now)
         try:
-            self._server: MetricsServer = serve_metrics(address.host, address.port, [self._metrics, folder])
+            self._server: MetricsServer = serve_metrics(
+                address.host, address.port, [self._metrics, folder], lambda: _started(settings)
+            )
         except OSError as error:
             raise SettingsError(
                 f"cannot listen on {address} for metrics ({error.strerror}): choose another metrics port"
@@ -118,3 +120,12 @@ class Observation:
             )
         except (OSError, ValueError) as error:
             raise SettingsError(f"traces cannot be sent as OTEL_EXPORTER_OTLP_… says: {error}") from error
+
+
+def _started(settings: AgentSettings) -> bool:
+    """Whether every process of the sidecar listens, Envoy left out, which comes after it."""
+    sockets = [
+        settings.run_dir.agent_socket,
+        *map(settings.run_dir.processor_socket, range(settings.workers)),
+    ]
+    return all(socket.exists() for socket in sockets)

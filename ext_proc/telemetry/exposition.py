@@ -1,5 +1,7 @@
 """`GET /metrics`: the agent's own series and those of the processors' files, on one small server.
 
+`/healthz` says on the same port that the process lives, `/startupz` that the sidecar's processors are there.
+
 The server is `prometheus_client`'s WSGI application in threads of its own, so that a scrape, even a slow
 one, never holds up the agent's event loop. It speaks the Prometheus text format and OpenMetrics.
 """
@@ -24,6 +26,8 @@ from ext_proc.telemetry.metric_files import TornFileError, check
 from ext_proc.telemetry.throttle import Logger, Throttled
 
 PATH: Final = "/metrics"
+ALIVE_PATH: Final = "/healthz"
+STARTED_PATH: Final = "/startupz"
 REQUEST_TIMEOUT_S: Final = 10.0
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -76,8 +80,12 @@ class MetricsServer:
         self._thread.join()
 
 
-def serve_metrics(host: str, port: int, collectors: Iterable[Collector]) -> MetricsServer:
+def serve_metrics(
+    host: str, port: int, collectors: Iterable[Collector], started: Callable[[], bool] = lambda: True
+) -> MetricsServer:
     """Answer `GET /metrics` on `host:port` (port 0: a free one) with everything that `collectors` yield.
+
+    `started` is asked by whoever asks whether the sidecar has started, from any thread.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -87,24 +95,26 @@ def serve_metrics(host: str, port: int, collectors: Iterable[Collector]) -> Metr
         registry.register(collector)
     kind = _ServerV6 if ":" in host else _Server
     server = kind((host, port), _Quiet)
-    server.set_app(_only_metrics(make_wsgi_app(registry)))
+    server.set_app(_application(make_wsgi_app(registry), started))
     return MetricsServer(server)
 
 
-def _only_metrics(metrics: Application) -> Application:
+def _application(metrics: Application, started: Callable[[], bool]) -> Application:
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if environ["PATH_INFO"] != PATH:
-            return _refuse(start_response, "404 Not Found", [])
+        path = environ["PATH_INFO"]
+        if path not in {PATH, ALIVE_PATH, STARTED_PATH}:
+            return _say(start_response, "404 Not Found", [])
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
-            return _refuse(start_response, "405 Method Not Allowed", [("Allow", "GET, HEAD")])
-        return metrics(environ, start_response)
+            return _say(start_response, "405 Method Not Allowed", [("Allow", "GET, HEAD")])
+        if path == PATH:
+            return metrics(environ, start_response)
+        good = path == ALIVE_PATH or started()
+        return _say(start_response, "200 OK" if good else "503 Service Unavailable", [])
 
     return application
 
 
-def _refuse(
-    start_response: Callable[..., Any], status: str, headers: list[tuple[str, str]]
-) -> Iterable[bytes]:
+def _say(start_response: Callable[..., Any], status: str, headers: list[tuple[str, str]]) -> Iterable[bytes]:
     body = f"{status}\n".encode()
     start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body))), *headers])
     return [body]

@@ -121,9 +121,10 @@ def plan(
         *(*PYTHON, "ext_proc", "agent", *folders, "--control-plane", control_plane),
         *("--workload", settings.workload, "--sidecar-id", settings.sidecar_id),
         *("--workers", str(settings.workers)),
-        *("--metrics-address", address(settings.bind, settings.metrics_port)),
+        *("--metrics-address", address(settings.metrics_host, settings.metrics_port)),
         *("--envoy-admin-address", admin, *level),
         *_stream_options(settings),
+        *_envoy_options(settings),
     )
     joining = _only(environment, TOKEN_VARIABLE) if settings.control_plane else {}
     specs.append(ChildSpec("agent", Role.AGENT, agent, {**inherited, **joining, **measured}))
@@ -162,6 +163,16 @@ def _stream_options(settings: LaunchSettings) -> tuple[str, ...]:
         "--token-file": settings.stream.token,
     }
     return tuple(word for option, path in given.items() if path for word in (option, str(path)))
+
+
+def _envoy_options(settings: LaunchSettings) -> tuple[str, ...]:
+    """Return what the agent writes Envoy's bootstrap from, where Envoy is none of our processes."""
+    if not settings.external_envoy:
+        return ()
+    proxy = ("--external-envoy", "--proxy-address", address(settings.bind, settings.proxy_port))
+    if settings.health_port is None:
+        return proxy
+    return (*proxy, "--health-address", address(settings.metrics_host, settings.health_port))
 
 
 def _only(environment: Mapping[str, str], name: str) -> dict[str, str]:

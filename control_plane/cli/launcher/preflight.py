@@ -28,7 +28,7 @@ def check_ports(settings: LaunchSettings) -> None:
     """
     if not settings.bind.strip():
         raise CommandFailed("--bind names no address; write for instance 127.0.0.1")
-    wanted = [("--metrics-port", settings.bind, settings.metrics_port)]
+    wanted = [("--metrics-port", settings.metrics_host, settings.metrics_port)]
     if settings.api_port is not None:
         wanted.insert(0, ("--api-port", settings.bind, settings.api_port))
     if not settings.external_envoy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +26,8 @@ class LaunchSettings:
     `api_port` None is a sidecar, whose policy comes from `control_plane` (a gRPC address). `files` None is
     the demo. `run_dir` None makes a short temporary folder that is removed at the end. `database` and
     `admin_token` are the control plane's; `stream` is how a sidecar reaches one elsewhere.
-    `redis` and `cache_database` are what processors share.
+    `redis` and `cache_database` are what processors share. In a pod metrics listen on `metrics_bind`, not on
+    `bind`, and Envoy answers probes at `health_port` of the same.
     """
 
     data_dir: Path
@@ -45,8 +47,15 @@ class LaunchSettings:
     database: str | None = field(default=None, repr=False)
     admin_token: str | None = field(default=None, repr=False)
     stream: StreamFiles = StreamFiles()
+    metrics_bind: str | None = None
+    health_port: int | None = None
     redis: str | None = field(default=None, repr=False)
     cache_database: str | None = field(default=None, repr=False)
+
+    @property
+    def metrics_host(self) -> str:
+        """Where metrics listen."""
+        return self.metrics_bind or self.bind
 
     @property
     def demo(self) -> bool:
@@ -62,3 +71,8 @@ def address(host: str, port: int) -> str:
 def reachable(bind: str) -> str:
     """Return the host by which this machine reaches what listens on `bind`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
+
+
+def every_address() -> str:
+    """Return the address that stands for all of this machine's, of both families where it has both."""
+    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"

@@ -275,9 +275,12 @@ def _pods(draw: st.DrawFn) -> dict[str, Any]:
     volumes = draw(st.sampled_from(["absent", None, [], [{"name": "v", "emptyDir": {}}]]))
     if volumes != "absent":
         spec["volumes"] = volumes
-    metadata = {name: draw(_MAPS) for name in ("labels", "annotations") if draw(st.booleans())}
+    metadata: dict[str, Any] = {
+        name: draw(_MAPS) for name in ("labels", "annotations") if draw(st.booleans())
+    }
     made = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
-    if metadata or draw(st.booleans()):
+    named = draw(st.booleans())
+    if metadata or named:
         made["metadata"] = {**metadata, "generateName": "checkout-"}
     return made
 

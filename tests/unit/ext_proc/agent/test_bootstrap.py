@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.agent.bootstrap import envoy_arguments, find_envoy, forged_headers_regex, render_bootstrap
+from ext_proc.agent.bootstrap import (
+    envoy_arguments,
+    find_envoy,
+    forged_headers_regex,
+    render_bootstrap,
+    write_bootstrap,
+)
 from ext_proc.contract import headers
 from ext_proc.settings import Address, EnvoySettings, RunDir, SettingsError
 
@@ -90,3 +97,29 @@ def test_envoy_logs_escaped() -> None:
     """Envoy starts without hot restart and escapes what it logs."""
     arguments = envoy_arguments(Path("/envoy"), settings())
     assert {"--disable-hot-restart", "--log-format-escaped"} <= set(arguments)
+
+
+def test_without_a_health_address_nothing_answers_probes() -> None:
+    """Beside a launcher Envoy waits for its policy as long as it takes, on two listeners."""
+    document = yaml.safe_load(render_bootstrap(settings()))
+    assert [item["name"] for item in document["static_resources"]["listeners"]] == ["proxy", "inner"]
+    assert document["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] == "0s"
+
+
+@pytest.mark.parametrize(("host", "both"), [("::", True), ("0.0.0.0", None)])
+def test_a_pod_s_envoy_answers_probes(host: str, both: bool | None) -> None:
+    """On every address of the pod, of both families; and it listens after a while without a policy."""
+    document = yaml.safe_load(render_bootstrap(replace(settings(), health_address=Address(host, 3))))
+    listeners = {item["name"]: item for item in document["static_resources"]["listeners"]}
+    address = listeners["health"]["address"]["socket_address"]
+    assert (address["address"], address["port_value"], address.get("ipv4_compat")) == (host, 3, both)
+    assert listeners["proxy"]["address"]["socket_address"]["address"] == "127.0.0.1"
+    assert document["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] == "15s"
+
+
+def test_the_bootstrap_is_written_into_the_run_folder(tmp_path: Path) -> None:
+    """For an Envoy elsewhere; a folder that cannot be written is told."""
+    write_bootstrap(settings(str(tmp_path / "run")))
+    assert yaml.safe_load((tmp_path / "run" / "envoy.yaml").read_text())["admin"]
+    with pytest.raises(SettingsError, match="cannot write"):
+        write_bootstrap(settings("/proc/nowhere"))

@@ -61,6 +61,16 @@ def test_nothing_else_is_answered(server: MetricsServer, method: str, path: str,
     assert httpx.request(method, url(server, path)).status_code == status
 
 
+def test_probes_are_answered_beside_the_metrics(server: MetricsServer) -> None:
+    """That the process lives, and that its sidecar has started: only once it has."""
+    assert httpx.get(url(server, "/healthz")).status_code == 200
+    assert httpx.get(url(server, "/startupz")).status_code == 200
+    late = serve_metrics("127.0.0.1", 0, [], lambda: False)
+    assert httpx.get(url(late, "/healthz")).status_code == 200
+    assert httpx.get(url(late, "/startupz")).status_code == 503
+    late.close()
+
+
 def test_slow_scraper_holds_up_nobody(server: MetricsServer) -> None:
     """A connection that sends nothing does not keep the next scrape waiting."""
     with socket.create_connection(("127.0.0.1", server.port)):

@@ -133,3 +133,20 @@ def test_a_sidecar_joins_with_its_token_and_certificates() -> None:
     options = "--control-plane-ca /ca --client-cert /cert --client-key /key --token-file /token"
     assert words(found["agent"]).endswith(options)
     assert [name for name, spec in found.items() if "OUTRIGGER_TOKEN" in spec.environment] == ["agent"]
+
+
+def test_a_pod_s_agent_writes_the_bootstrap_of_an_envoy_elsewhere() -> None:
+    """The proxy stays on loopback; probes and metrics are answered where the kubelet reaches them."""
+    settings = replace(
+        SETTINGS,
+        api_port=None,
+        control_plane="cp:9900",
+        external_envoy=True,
+        metrics_bind="::",
+        health_port=19001,
+    )
+    said = words(planned(settings)["agent"])
+    assert "--metrics-address [::]:" in said
+    assert said.endswith("--external-envoy --proxy-address 127.0.0.1:10000 --health-address [::]:19001")
+    plain = words(planned(replace(settings, metrics_bind=None, health_port=None))["agent"])
+    assert plain.endswith("--external-envoy --proxy-address 127.0.0.1:10000")
