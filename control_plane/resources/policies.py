@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
-from control_plane.resources.kinds.policy import PolicySpec
+from control_plane.resources.kinds.policy import PolicySpec, VersionPolicy
 from control_plane.resources.kinds.spec import Spec
 from control_plane.resources.loading import FieldPath
 from control_plane.resources.parsing import Document
@@ -22,10 +22,12 @@ from ext_proc.contract.snapshot import Setting
 
 # One value per workload, so it stands in the snapshot itself.
 _PER_WORKLOAD: Final = "fail_open"
+DOOR: Final[FieldPath] = ("spec", "requireConsumer")
+OPEN_DOOR: Final = "needs failOpen: false for the same workloads: failing open lets callers in unseen"
 DEFAULT_FAIL_OPEN: Final = True
 
 
-def flat_settings(policy: PolicySpec) -> dict[str, Setting]:
+def flat_settings(policy: PolicySpec | VersionPolicy) -> dict[str, Setting]:
     """Return the built fields that `policy` sets, by dotted attribute path (`cache.ttl_ms`).
 
     The target and what is one value per workload are left out.
@@ -52,37 +54,52 @@ def fail_open_in_force(policies: dict[str, PolicySpec], workload: str) -> bool:
 def policy_problems(documents: Sequence[Document]) -> list[Problem]:
     """Return every tie between Policies and every requireConsumer that failing open would undo."""
     policies = [item for item in documents if isinstance(item.spec, PolicySpec)]
-    return [*_ties(policies), *_open_doors(policies)]
+    ties = Ties()
+    found = [item.problem(path, message) for item in policies for path, message in ties.take(item)]
+    return [*found, *(item.problem(DOOR, OPEN_DOOR) for item in open_doors(policies))]
 
 
-def _ties(documents: Sequence[Document]) -> Iterator[Problem]:
-    # One bit a Policy, per pattern and per field: what ties with a Policy is three ORs and an AND, so that
-    # thousands are compared in linear time. Two patterns that match one name equally specifically are the
-    # same pattern.
-    targets: tuple[dict[str, int], ...] = ({}, {}, {})
-    owners: dict[tuple[str, ...], int] = {}
-    for index, document in enumerate(documents):
+class Ties:
+    """The Policies that were taken in, and which fields they set for whom.
+
+    One bit a Policy, per pattern and per field: what ties with a Policy is three ORs and an AND, so that
+    thousands are compared in linear time. Two patterns that match one name equally specifically are the same
+    pattern.
+    """
+
+    def __init__(self) -> None:
+        self._targets: tuple[dict[str, int], ...] = ({}, {}, {})
+        self._owners: dict[tuple[str, ...], int] = {}
+        self._documents: list[Document] = []
+
+    def take(self, document: Document, *, anyway: bool = True) -> list[tuple[FieldPath, str]]:
+        """Return what another Policy sets for just the same; without such, or `anyway`, it is taken in."""
         policy = _policy(document)
         patterns = (policy.target.models, policy.target.tiers, policy.target.workloads)
         rivals = -1
-        for seen, mine in zip(targets, patterns, strict=True):
+        for seen, mine in zip(self._targets, patterns, strict=True):
             rivals &= reduce(or_, (seen.get(pattern, 0) for pattern in mine), 0)
-        bit = 1 << index
-        for path, _, written in leaves(policy, (), ("spec",)):
-            if path[0] == "target":
-                continue
-            if tied := rivals & owners.get(path, 0):
-                first = documents[(tied & -tied).bit_length() - 1]
-                yield document.problem(
-                    written, f"is set by {first.id} too, for a target exactly as specific; drop one of them"
-                )
-            owners[path] = owners.get(path, 0) | bit
-        for seen, mine in zip(targets, patterns, strict=True):
+        set_here = [item for item in leaves(policy, (), ("spec",)) if item[0][0] != "target"]
+        broken: list[tuple[FieldPath, str]] = []
+        for path, _, written in set_here:
+            if tied := rivals & self._owners.get(path, 0):
+                first = self._documents[(tied & -tied).bit_length() - 1]
+                message = f"is set by {first.id} too, for a target exactly as specific; drop one of them"
+                broken.append((written, message))
+        if broken and not anyway:
+            return broken
+        bit = 1 << len(self._documents)
+        self._documents.append(document)
+        for path, _, _ in set_here:
+            self._owners[path] = self._owners.get(path, 0) | bit
+        for seen, mine in zip(self._targets, patterns, strict=True):
             for pattern in mine:
                 seen[pattern] = seen.get(pattern, 0) | bit
+        return broken
 
 
-def _open_doors(documents: Sequence[Document]) -> Iterator[Problem]:
+def open_doors(documents: Sequence[Document]) -> Iterator[Document]:
+    """Yield each of these Policies whose requireConsumer failing open would undo."""
     policies = [_policy(document) for document in documents]
     if not any(policy.require_consumer for policy in policies):
         return
@@ -96,10 +113,7 @@ def _open_doors(documents: Sequence[Document]) -> Iterator[Problem]:
         for pattern in policy.target.workloads:
             begin, end = _matching(names, pattern)
             if open_doors[end] > open_doors[begin]:
-                yield document.problem(
-                    ("spec", "requireConsumer"),
-                    "needs failOpen: false for the same workloads: failing open lets callers in unseen",
-                )
+                yield document
                 break
 
 

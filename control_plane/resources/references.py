@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from control_plane.resources.kinds.backend import BackendSpec
+from control_plane.resources.claims import Broken, Claims
 from control_plane.resources.kinds.consumer import ConsumerSpec
 from control_plane.resources.kinds.model import ModelSpec
 from control_plane.resources.kinds.pin import PinSpec
@@ -23,7 +23,7 @@ USERS: Final[Mapping[str, Set[str]]] = {
     "Tier": {"Model", "Consumer"},
 }
 
-Broken = Iterator[tuple[FieldPath, str]]
+NAMES_ITSELF: Final = "names the Model itself"
 
 # Comparing one name with thousands takes milliseconds.
 MAX_HINTS: Final = 20
@@ -49,15 +49,17 @@ def reference_problems(documents: Sequence[Document], changed: Set[str] | None =
         if concerned is None or document.kind in concerned
         for path, message in _broken(document, known)
     ]
-    if changed is None or "Backend" in changed:
-        problems += _default_problems(documents)
-    if changed is None or "Model" in changed:
-        problems += _alias_problems(documents)
-    if changed is None or "Pin" in changed:
-        problems += _pin_problems(documents)
-    if changed is None or "Release" in changed:
-        problems += _release_problems(documents)
-    return problems
+    return [*problems, *_claim_problems(documents, changed)]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One place (within `spec`) that names another document; `version`: that version of the Model."""
+
+    kind: str
+    name: str
+    path: FieldPath
+    version: str | None = None
 
 
 @dataclass(slots=True)
@@ -84,88 +86,64 @@ class _Known:
         return "" if found is None else f'; did you mean "{found}"?'
 
 
-def _broken(document: Document, known: _Known) -> Broken:
+def named_by(document: Document) -> Iterator[Named]:
+    """Yield each place in which `document` names another."""
     spec = document.spec
     if isinstance(spec, ModelSpec):
-        yield from _broken_model(document.name, spec, known)
+        yield from _named_by_model(spec)
     elif isinstance(spec, ConsumerSpec) and spec.tier is not None:
-        yield from known.missing("Tier", spec.tier, ("tier",))
+        yield Named("Tier", spec.tier, ("tier",))
     elif isinstance(spec, ReleaseSpec):
-        yield from known.missing("Model", spec.model, ("model",))
-        yield from known.missing_version(spec.model, spec.from_version, ("from",))
-        yield from known.missing_version(spec.model, spec.to_version, ("to",))
+        yield Named("Model", spec.model, ("model",))
+        yield Named("Model", spec.model, ("from",), spec.from_version)
+        yield Named("Model", spec.model, ("to",), spec.to_version)
     elif isinstance(spec, PinSpec):
-        yield from known.missing("Model", spec.model, ("model",))
+        yield Named("Model", spec.model, ("model",))
     elif isinstance(spec, PolicySpec) and spec.cache.semantic.embedder != LOCAL_EMBEDDER:
-        yield from known.missing("Model", spec.cache.semantic.embedder, ("cache", "semantic", "embedder"))
+        yield Named("Model", spec.cache.semantic.embedder, ("cache", "semantic", "embedder"))
 
 
-def _broken_model(own_name: str, spec: ModelSpec, known: _Known) -> Broken:
+def _named_by_model(spec: ModelSpec) -> Iterator[Named]:
     for index, version in enumerate(spec.versions):
-        yield from known.missing("Backend", version.backend, ("versions", index, "backend"))
+        yield Named("Backend", version.backend, ("versions", index, "backend"))
+        embedder = version.policy.cache.semantic.embedder if version.policy else LOCAL_EMBEDDER
+        if embedder != LOCAL_EMBEDDER:
+            path = ("versions", index, "policy", "cache", "semantic", "embedder")
+            yield Named("Model", embedder, path)
     for index, fallback in enumerate(spec.fallbacks):
-        yield from known.missing("Model", fallback, ("fallbacks", index))
-        if fallback == own_name:
-            yield ("fallbacks", index), "names the Model itself"
+        yield Named("Model", fallback, ("fallbacks", index))
     for index, rule in enumerate(spec.degrade):
-        yield from known.missing("Model", rule.model, ("degrade", index, "model"))
-        if rule.model == own_name:
-            yield ("degrade", index, "model"), "names the Model itself"
+        yield Named("Model", rule.model, ("degrade", index, "model"))
         if rule.tier is not None:
-            yield from known.missing("Tier", rule.tier, ("degrade", index, "tier"))
+            yield Named("Tier", rule.tier, ("degrade", index, "tier"))
 
 
-def _default_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    marked = [item for item in documents if isinstance(item.spec, BackendSpec) and item.spec.default]
-    for document in marked[1:]:
-        yield document.problem(("spec", "default"), f"is true in {marked[0].id} too; mark one Backend only")
+def named_itself(document: Document) -> Iterator[Named]:
+    """Yield each place in which a Model names itself, where it must not."""
+    for named in named_by(document):
+        if (named.kind, named.name) == (document.kind, document.name):
+            yield named
 
 
-def _alias_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    models = [(item, item.spec) for item in documents if isinstance(item.spec, ModelSpec)]
-    owners = {document.name: document.id for document, _ in models}
-    for document, spec in models:
-        for index, alias in enumerate(spec.aliases):
-            if alias in owners:
-                path: FieldPath = ("spec", "aliases", index)
-                yield document.problem(path, f'"{alias}" already means {owners[alias]}')
-            owners.setdefault(alias, document.id)
+def _broken(document: Document, known: _Known) -> Broken:
+    for named in named_by(document):
+        if named.version is None:
+            yield from known.missing(named.kind, named.name, named.path)
+        else:
+            yield from known.missing_version(named.name, named.version, named.path)
+    for named in named_itself(document):
+        yield named.path, NAMES_ITSELF
 
 
-def _release_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    earlier: dict[str, list[tuple[Document, ReleaseSpec]]] = {}
+def _claim_problems(documents: Iterable[Document], changed: Set[str] | None) -> Iterator[Problem]:
+    claims = Claims()
+    by_kind: dict[str, list[Document]] = {}
     for document in documents:
-        spec = document.spec
-        if not isinstance(spec, ReleaseSpec):
-            continue
-        others = earlier.setdefault(spec.model, [])
-        for other, other_spec in others:
-            if not _are_disjoint(spec, other_spec):
-                message = f"has {other.id} already; delete that one, or give both other callers or versions"
-                yield document.problem(("spec", "model"), message)
-                break
-        others.append((document, spec))
-
-
-def _are_disjoint(one: ReleaseSpec, other: ReleaseSpec) -> bool:
-    """Say whether no request can be meant by both: no version in common, or no caller that matches both."""
-    if {one.from_version, one.to_version}.isdisjoint({other.from_version, other.to_version}):
-        return True
-    lists = ((one.match.tiers, other.match.tiers), (one.match.consumers, other.match.consumers))
-    if any(mine and theirs and set(mine).isdisjoint(theirs) for mine, theirs in lists):
-        return True
-    mine, theirs = (
-        {name.lower(): value for name, value in spec.match.headers.items()} for spec in (one, other)
-    )
-    return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
-
-
-def _pin_problems(documents: Iterable[Document]) -> Iterator[Problem]:
-    owners: dict[tuple[str, str], Document] = {}
-    for document in documents:
-        if isinstance(document.spec, PinSpec):
-            question = (document.spec.model, document.spec.match.last_user_message)
-            first = owners.setdefault(question, document)
-            if first is not document:
-                path: FieldPath = ("spec", "match", "lastUserMessage")
-                yield document.problem(path, f"is answered by {first.id} too, for the same Model; drop one")
+        by_kind.setdefault(document.kind, []).append(document)
+    for document in by_kind.get("Model", ()):
+        claims.name(document)
+    for kind in ("Backend", "Model", "Pin", "Release"):
+        if changed is None or kind in changed:
+            for document in by_kind.get(kind, ()):
+                for path, message in claims.take(document):
+                    yield document.problem(path, message)
