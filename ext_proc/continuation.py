@@ -94,6 +94,7 @@ class FlightContinuation:
         caller: who makes the call.
         keep: told of the whole answer, in the name of the leader's exchange.
         log: where a call that fails is told.
+        ended: told of the leader's exchange when the call is over, whether it was answered or not.
     """
 
     def __init__(
@@ -102,15 +103,20 @@ class FlightContinuation:
         caller: Caller,
         keep: Callable[[Exchange, Answered], None],
         log: FilteringBoundLogger,
+        ended: Callable[[Exchange], None],
     ) -> None:
         self._flights = flights
         self._caller = caller
         self._keep = keep
         self._log = log
+        self._ended = ended
 
     def take_over(self, flight: Flight) -> None:
         """Call the provider for `flight` in the background, until it lands or nobody waits."""
-        self._flights.carry_on(flight, self._carry(flight))
+        leader = flight.leader
+        call = self._flights.carry_on(flight, self._carry(flight))
+        # Not at the end of the call's own work: one that is cancelled before its first step does nothing.
+        call.add_done_callback(lambda _: self._ended(leader))
 
     async def _carry(self, flight: Flight) -> None:
         leader = flight.leader

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.answers import Clocks
 from ext_proc.cache_warmup import CacheWarmUp
 from ext_proc.continuation import Caller, FlightContinuation
 from ext_proc.exchange import Answer, Answered, Exchange, Forward
@@ -58,6 +59,7 @@ class Sharing:
 
     `elsewhere` knows of other processors' flights; `similar` of answers to similar questions. Without
     a `book` limits are counted in this processor alone, without `sessions` those are kept here alone.
+    `clock` is the running loop's; `clocks` tell the time of day, too.
     """
 
     flights: Flights
@@ -71,6 +73,8 @@ class Sharing:
     providers: Providers = field(default_factory=alone)
     warmup: WarmUp | None = None
     cache_warmup: CacheWarmUp | None = None
+    clock: Callable[[], float] = time.monotonic
+    clocks: Callable[[], Clocks] = clocks
 
 
 def stages(
@@ -83,9 +87,9 @@ def stages(
     audit: Audit,
 ) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
-    route, clock, log = Route(), time.monotonic, sharing.log
+    route, clock, log = Route(), sharing.clock, sharing.log
     cache = Cache(caching.tiers, clock, caching.tally, caching.purges, sharing.similar)
-    book = sharing.book if sharing.book is not None else MemoryBook(lambda: time.monotonic_ns() // 1000)
+    book = sharing.book if sharing.book is not None else MemoryBook(lambda: int(clock() * 1e6))
     estimates = Estimates()
     limit = Limit(book, estimates)
     providers = sharing.providers
@@ -106,20 +110,23 @@ def stages(
     if sharing.warmup is not None:
         sharing.warmup.go_by(warmed_by, hold.on_end)
 
-    def refreshed(exchange: Exchange) -> None:
+    def ended(exchange: Exchange) -> None:
         limit.on_end(exchange)
         hold.on_end(exchange)
 
     dropped = caching.tally.refresh_dropped
-    cache.refresh_by(
-        BackgroundRefresh(sharing.caller, refreshed_by, keep, log, ended=refreshed, dropped=dropped)
-    )
-    continuation = FlightContinuation(sharing.flights, sharing.caller, keep, log)
+    cache.refresh_by(BackgroundRefresh(sharing.caller, refreshed_by, keep, log, ended=ended, dropped=dropped))
+
+    def carried(exchange: Exchange) -> None:
+        exchange.carried_on = False
+        ended(exchange)
+
+    continuation = FlightContinuation(sharing.flights, sharing.caller, keep, log, carried)
     coalesce = Coalesce(
         sharing.flights,
         continuation,
         sharing.origin,
-        clocks=clocks,
+        clocks=sharing.clocks,
         elsewhere=sharing.elsewhere,
         purges=caching.purges,
     )

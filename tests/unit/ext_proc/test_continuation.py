@@ -72,8 +72,13 @@ class Sky:
         self.provider = provider
         self.flights = Flights()
         self.kept: list[tuple[Exchange, Answered]] = []
+        self.over: list[Exchange] = []
         self.continuation = FlightContinuation(
-            self.flights, provider, lambda *kept: self.kept.append(kept), structlog.get_logger()
+            self.flights,
+            provider,
+            lambda *kept: self.kept.append(kept),
+            structlog.get_logger(),
+            self.over.append,
         )
         leader = exchange()
         leader.forwarded = Forward("route")
@@ -109,6 +114,18 @@ async def test_those_who_wait_get_the_answer_of_one_more_call() -> None:
     assert len(sky.flights) == 0
     await settled()
     assert sky.provider.ended == 1
+    assert sky.over == [sky.flight.leader]
+
+
+async def test_a_call_that_is_not_begun_is_over_too() -> None:
+    """Whoever waited may leave before its first step: what the leader holds is let go all the same."""
+    sky = Sky(Provider())
+    waiting = asyncio.create_task(sky.flights.wait(sky.flight))
+    await settled()
+    waiting.cancel()
+    sky.continuation.take_over(sky.flight)
+    await settled()
+    assert (sky.provider.calls, sky.over, len(sky.flights)) == ([], [sky.flight.leader], 0)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +150,8 @@ async def test_without_a_whole_answer_everybody_goes_on_alone(provider: Provider
     with capture_logs() as logs:
         assert await sky.carried() == [None, None]
     assert (sky.kept, len(sky.flights), provider.ended) == ([], 0, 1)
+    await settled()
+    assert sky.over == [sky.flight.leader]
     levels = [entry["log_level"] for entry in logs]
     assert levels == (["error"] if isinstance(provider.refused, ZeroDivisionError) else ["info"])
 
