@@ -53,6 +53,7 @@ def render_bootstrap(settings: EnvoySettings) -> str:
         "processor_endpoints": endpoints,
         "forged_headers": f"{forged_headers_regex(headers.PREFIX, headers.INBOUND)}|x[-_]envoy[-_].*",
         "local_replies": render_local_replies(),
+        "inner_local_replies": render_local_replies(named=False),
         "attempt_log": _attempt_log(),
         "policy_within": "0s" if settings.health_address is None else POLICY_WITHIN,
     }

@@ -163,10 +163,17 @@ def request_id_header() -> Json:
     }
 
 
-def render_local_replies() -> list[Json]:
-    """Return the mappers of `local_reply_config`, in order: the first that matches counts."""
+def render_local_replies(*, named: bool = True) -> list[Json]:
+    """Return the mappers of `local_reply_config`, in order: the first that matches counts.
+
+    Not `named`: for requests that have no id, which somebody else's has.
+    """
     ours = "response.code_details.startsWith('outrigger') || response.code_details == 'direct_response'"
-    return [{"filter": _cache_hit()}, {"filter": _cel(ours)}, *(_mapper(reply) for reply in REPLIES)]
+    return [
+        {"filter": _cache_hit()},
+        {"filter": _cel(ours)},
+        *(_mapper(reply, named=named) for reply in REPLIES),
+    ]
 
 
 def _cache_hit() -> Json:
@@ -195,7 +202,7 @@ def _cel(condition: str) -> Json:
     }
 
 
-def _mapper(reply: LocalReply) -> Json:
+def _mapper(reply: LocalReply, *, named: bool) -> Json:
     mapper: Json = {
         "filter": _cel(reply.when),
         "headers_to_add": [
@@ -203,7 +210,7 @@ def _mapper(reply: LocalReply) -> Json:
                 "header": {"key": headers.ERROR, "value": reply.reason},
                 "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
             },
-            request_id_header(),
+            *((request_id_header(),) if named else ()),
         ],
         "body_format_override": {
             "content_type": "application/json",

@@ -18,6 +18,7 @@ from ext_proc.agent.bootstrap import (
     render_bootstrap,
     write_bootstrap,
 )
+from ext_proc.agent.local_replies import render_local_replies
 from ext_proc.contract import headers
 from ext_proc.settings import Address, EnvoySettings, RunDir, SettingsError
 
@@ -104,6 +105,14 @@ def test_without_a_health_address_nothing_answers_probes() -> None:
     document = yaml.safe_load(render_bootstrap(settings()))
     assert [item["name"] for item in document["static_resources"]["listeners"]] == ["proxy", "inner"]
     assert document["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] == "0s"
+
+
+def test_what_envoy_says_of_our_own_calls_is_json_too() -> None:
+    """Callers get it passed on. Their request's id is not that call's."""
+    document = yaml.safe_load(render_bootstrap(settings()))
+    (inner,) = (one for one in document["static_resources"]["listeners"] if one["name"] == "inner")
+    manager = inner["filter_chains"][0]["filters"][0]["typed_config"]
+    assert manager["local_reply_config"]["mappers"] == render_local_replies(named=False)
 
 
 @pytest.mark.parametrize(("host", "both"), [("::", True), ("0.0.0.0", None)])

@@ -27,3 +27,9 @@ def test_every_reply_is_an_error_in_openais_shape() -> None:
         assert error["code"] == reply.reason.replace("-", "_")
         assert "%" not in body  # it would begin one of Envoy's format commands
         assert mapper["headers_to_add"][0]["header"] == {"key": "x-outrigger-error", "value": reply.reason}
+
+
+def test_where_requests_have_no_id_none_is_told() -> None:
+    """The reason alone is."""
+    for mapper in render_local_replies(named=False)[2:]:
+        assert [one["header"]["key"] for one in mapper["headers_to_add"]] == ["x-outrigger-error"]
