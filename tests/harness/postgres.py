@@ -57,6 +57,7 @@ class PostgresServer:
     password: Final = "pg-password-marker"
 
     def __init__(self, binaries: Path, folder: Path) -> None:
+        self.folder = folder
         self._binaries = binaries
         self._data = folder / "data"
         self._log = folder / "log"

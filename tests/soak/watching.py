@@ -1,0 +1,116 @@
+"""Memory and descriptors of processes over time, and whether they grow (Linux)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tests.harness.processes import Child, rss_bytes
+
+EVERY_S: Final = 2.0
+MIB: Final = 1024 * 1024
+# Before, a process still fills what it keeps; and a shorter life says nothing of the next day.
+SETTLES_S: Final = 60.0
+LIFE_S: Final = 150.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one process held at a time (monotonic seconds)."""
+
+    at: float
+    rss_bytes: int
+    descriptors: int
+
+
+@dataclass(slots=True)
+class Life:
+    """One process from its first sample to its last."""
+
+    role: str
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def lasted_s(self) -> float:
+        """How long it was seen."""
+        return self.samples[-1].at - self.samples[0].at if self.samples else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a process grew once it had settled: by a straight line through its samples."""
+
+    role: str
+    pid: int
+    lasted_s: float
+    rss_mib: float
+    rss_mib_per_hour: float
+    rss_mib_more: float
+    descriptors: int
+    descriptors_more: int
+
+
+class Watch:
+    """Samples the processes that `listed` returns."""
+
+    def __init__(self, listed: Callable[[], Iterable[Child]]) -> None:
+        self.lives: dict[int, Life] = {}
+        self._listed = listed
+
+    async def run(self) -> None:
+        """Sample until cancelled."""
+        while True:
+            await asyncio.to_thread(self.sample)
+            await asyncio.sleep(EVERY_S)
+
+    def sample(self) -> None:
+        """Look at each process once."""
+        for child in self._listed():
+            try:
+                descriptors = len(list(Path(f"/proc/{child.pid}/fd").iterdir()))
+            except OSError:
+                continue
+            life = self.lives.setdefault(child.pid, Life(child.role))
+            life.samples.append(Sample(time.monotonic(), rss_bytes(child.pid), descriptors))
+
+    def grown(self) -> list[Growth]:
+        """Return how those grew that lived long enough to say."""
+        return [
+            growth(life.role, pid, life.samples)
+            for pid, life in self.lives.items()
+            if life.lasted_s >= LIFE_S and life.role != "other"
+        ]
+
+
+def growth(role: str, pid: int, samples: Sequence[Sample]) -> Growth:
+    """Return the growth of one process; what it held before it had settled is left out."""
+    settled = [one for one in samples if one.at >= samples[0].at + SETTLES_S] or list(samples)
+    third = max(1, len(settled) // 3)
+    early, late = settled[:third], settled[-third:]
+    return Growth(
+        role,
+        pid,
+        samples[-1].at - samples[0].at,
+        settled[-1].rss_bytes / MIB,
+        slope([one.at for one in settled], [one.rss_bytes / MIB for one in settled]) * 3600,
+        (_median([one.rss_bytes for one in late]) - _median([one.rss_bytes for one in early])) / MIB,
+        settled[-1].descriptors,
+        int(_median([one.descriptors for one in late]) - _median([one.descriptors for one in early])),
+    )
+
+
+def slope(places: Sequence[float], values: Sequence[float]) -> float:
+    """Return the slope of the straight line through points that has the least squares; 0.0 of one point."""
+    middle_at, middle = sum(places) / len(places), sum(values) / len(values)
+    spread = sum((one - middle_at) ** 2 for one in places)
+    if not spread:
+        return 0.0
+    return sum((at - middle_at) * (value - middle) for at, value in zip(places, values, strict=True)) / spread
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
