@@ -23,9 +23,10 @@ from control_plane.api.keys import add_key_routes
 from control_plane.api.live import Telling, add_live_routes
 from control_plane.api.mesh import add_mesh_routes
 from control_plane.api.metrics import ApiMetrics
+from control_plane.api.mirror import add_mirror_routes
 from control_plane.api.openapi import describer
 from control_plane.api.playground import Proxy, add_playground_routes
-from control_plane.api.ports import Caches, Registry, Surroundings
+from control_plane.api.ports import Caches, Fleet, Registry, Surroundings
 from control_plane.api.probes import add_probe_routes
 from control_plane.api.problems import add_problem_handlers
 from control_plane.api.reference import add_reference_routes
@@ -55,6 +56,7 @@ class Parts:
         surroundings: time of day and randomness.
         log: where wrong tokens are told, and refusals that the audit cannot take.
         caches: what the sidecars keep.
+        here: the sidecars of this replica alone, where `fleet` has those of all; None for the same.
         proxy: whom the playground asks, None for no playground.
         series: metrics of others that `/metrics` shows too.
         clock: a monotonic clock, in seconds.
@@ -68,6 +70,7 @@ class Parts:
     log: FilteringBoundLogger
     caches: Caches
     proxy: Proxy | None = None
+    here: Fleet | None = None
     series: Iterable[Collector] = ()
     clock: Callable[[], float] = time.perf_counter
 
@@ -84,16 +87,19 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     )
     app.router.route_class = GuardedRoute
     app.state.record_refusal = _recorder(parts)
-    metrics = app.state.metrics = ApiMetrics(parts.registry, parts.fleet, parts.series)
+    here = parts.here or parts.fleet
+    # Prometheus adds up what replicas tell, and each is ready by itself.
+    metrics = app.state.metrics = ApiMetrics(parts.registry, here, parts.series)
     bodies = Bodies()
     gate = TellingGate(parts.gate, parts.log, parts.clock)
     add_problem_handlers(app)
-    add_probe_routes(app, parts.registry, parts.fleet, metrics, min_ready_sidecars)
+    add_probe_routes(app, parts.registry, here, metrics, min_ready_sidecars)
     add_apply_route(app, parts.registry, bodies)
     add_key_routes(app, parts.registry, bodies)
     add_document_routes(
         app, parts.registry, bodies, {"Release": lambda name: status_json(parts.registry, name)}
     )
+    add_mirror_routes(app, parts.registry, parts.fleet, bodies)
     add_release_routes(app, parts.registry)
     add_revision_routes(app, parts.registry)
     add_mesh_routes(app, parts.registry, parts.fleet)

@@ -93,7 +93,7 @@ def add_apply_route(app: FastAPI, book: DocumentBook, bodies: Bodies) -> None:
         "with every document that is stored and are in force all or not at all. Documents that are not named "
         "stay. When nothing changes there is no new revision.",
         Body(schema, {YAML: example_yaml(*_SHOWN), JSON: [EXAMPLES[kind] for kind in _SHOWN]}),
-        (*READING_A_BODY, *CHANGING),
+        (*READING_A_BODY, *CHANGING, 409),
     )
     add(app, operation, ApplyRoute(book, bodies).apply)
 

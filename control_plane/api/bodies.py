@@ -51,13 +51,20 @@ class Bodies:
             raise RefusedRequestError(400, "the body holds no document")
         return found
 
-    async def order(self, request: Request, model: type[M], *, optional: bool = False) -> M:
-        """Return a small JSON body as `model`; with `optional` no body is an empty one.
+    async def order(
+        self,
+        request: Request,
+        model: type[M],
+        *,
+        optional: bool = False,
+        max_bytes: int = MAX_ORDER_BYTES,
+    ) -> M:
+        """Return a JSON body as `model`; with `optional` no body is an empty one.
 
         Raises:
             RefusedRequestError: too large (413), another type (415), unparsable (400), wrong (422).
         """
-        content = await read_body(request, MAX_ORDER_BYTES)
+        content = await read_body(request, max_bytes)
         if optional and not content.strip():
             return _validated(model, {})
         if media_type(request) not in JSON_TYPES:

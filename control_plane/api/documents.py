@@ -38,7 +38,9 @@ from control_plane.resources.problems import Problem
 MAX_PAGE: Final = 5_000
 _MAX_WARNINGS: Final = 1_000
 
+OWNER: Final = "x-outrigger-owner"
 _ETAG: Final = {"ETag": "This version, for `If-Match`."}
+_FOUND: Final = {**_ETAG, "X-Outrigger-Owner": "Where it is mirrored from; it cannot be changed here."}
 _IF_NONE_MATCH: Final = {"If-None-Match": "Tags that the caller has: 304 when one of them is current."}
 _MATCHING: Final = {
     "If-Match": "The tag that the document must still have (`*`: it must exist).",
@@ -89,7 +91,7 @@ class DocumentRoutes:
             return document_response(stored, await self.status(name))
         if not_modified(request.headers.get("if-none-match"), stored.etag):
             return Response(status_code=304, headers={"etag": stored.etag})
-        return Response(stored.content, 200, {"etag": stored.etag}, JSON)
+        return Response(stored.content, 200, _headers(stored), JSON)
 
     async def put(self, request: Request, name: Name) -> Response:
         """Create or replace one document."""
@@ -129,7 +131,11 @@ class DocumentRoutes:
 def document_response(stored: StoredDocument, status: bytes) -> Response:
     """Return a document with its `status`, which is JSON."""
     content = stored.content.rstrip()[:-1] + b',"status":' + status + b"}"
-    return Response(content, 200, {"etag": stored.etag}, JSON)
+    return Response(content, 200, _headers(stored), JSON)
+
+
+def _headers(stored: StoredDocument) -> dict[str, str]:
+    return {"etag": stored.etag, **({OWNER: stored.owner} if stored.owner else {})}
 
 
 def _conditions(request: Request) -> WriteConditions:
@@ -171,7 +177,7 @@ def _add_kind(app: FastAPI, plural: str, kind: str, routes: DocumentRoutes) -> N
         {"items": [example]},
         headers={"ETag": "The revision."},
     )
-    found = Answer(f"The {kind} as it was written.", document, example, headers=_ETAG)
+    found = Answer(f"The {kind} as it was written.", document, example, headers=_FOUND)
     made = Answer(f"The {kind} is new.", document, example, headers=_ETAG)
     unchanged = {304: Answer("Nothing has changed.")}
     body = Body(document, {JSON: example, YAML: example_yaml(kind)})
@@ -209,7 +215,7 @@ def _add_kind(app: FastAPI, plural: str, kind: str, routes: DocumentRoutes) -> N
             "with every other document. What is accepted without effect yet is named in "
             "`x-outrigger-warnings`.",
             body,
-            (*READING_A_BODY, *CHANGING, 412),
+            (*READING_A_BODY, *CHANGING, 409, 412),
             _MATCHING,
         ),
         routes.put,
@@ -223,7 +229,7 @@ def _add_kind(app: FastAPI, plural: str, kind: str, routes: DocumentRoutes) -> N
             f"Delete a {kind}",
             writing,
             {204: Answer("It is gone.")},
-            "Refused (409) while another document names it.",
+            "Refused (409) while another document names it, or when it is mirrored.",
             problems=(400, 404, 409, 412, *CHANGING),
             headers={"If-Match": _MATCHING["If-Match"]},
         ),

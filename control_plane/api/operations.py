@@ -26,7 +26,7 @@ _PROBLEMS: Final = {
     401: "No valid token.",
     403: "The token's role or scopes are too small.",
     404: "It does not exist, or is no name.",
-    409: "It is in use; `errors` names by whom.",
+    409: "It is in use, or mirrored from elsewhere; `errors` names by whom.",
     412: "The document is not in the state that `If-Match` or `If-None-Match` asks for.",
     413: "The body is too large.",
     415: "The body is of another type.",

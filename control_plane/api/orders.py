@@ -122,6 +122,16 @@ class SecretOrder(Order):
     values: Annotated[dict[SecretKey, SecretValue], Field(min_length=1, max_length=MAX_SECRET_KEYS)]
 
 
+class MirrorOrder(Order):
+    """All documents and secrets that a mirror wants to exist. Each is checked by itself, and judged so.
+
+    The values of `secrets` are in base64. Left out, secrets stay as they are.
+    """
+
+    documents: list[Any]
+    secrets: dict[str, dict[str, str]] | None = None
+
+
 class PurgeOrder(Order):
     """Which cached answers are void: those that meet every condition, or `all`."""
 

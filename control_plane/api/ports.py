@@ -23,6 +23,7 @@ from control_plane.registry.values import (
     StoreStatus,
     TokenRow,
 )
+from control_plane.registry.verdicts import Mirrored
 from control_plane.releases.machine import Action, Standing
 from control_plane.resources.loading import RawDocument
 from ext_proc.contract.cache import CacheEntry, CacheQuestion, CacheStatistics
@@ -158,7 +159,28 @@ class ReleaseBook(Protocol):
         """Return how far one is and what its numbers say."""
 
 
-class Registry(DocumentBook, SecretBook, PurgeBook, ReleaseBook, Protocol):
+class MirrorBook(Protocol):
+    """What is mirrored here from elsewhere."""
+
+    @property
+    def head(self) -> Head:
+        """The newest revision."""
+
+    @property
+    def in_force(self) -> Head:
+        """The newest revision that is not halted."""
+
+    async def mirror(
+        self,
+        owner: str,
+        raws: Sequence[RawDocument],
+        secrets: Mapping[str, Mapping[str, str]] | None,
+        actor: Actor,
+    ) -> Mirrored:
+        """Have all of `owner`, and nothing else of it, be as it is wanted."""
+
+
+class Registry(DocumentBook, SecretBook, PurgeBook, ReleaseBook, MirrorBook, Protocol):
     """All of it, as the wiring hands it over."""
 
 

@@ -21,7 +21,7 @@ from control_plane.registry.errors import NotFoundError
 from control_plane.registry.releases import Judged
 from control_plane.releases.counts import Counts
 from control_plane.releases.histograms import GROWTH, quantile
-from control_plane.releases.machine import Action
+from control_plane.releases.machine import Action, Standing
 
 Name = Annotated[str, Path(description="The Release's name.", max_length=1_000)]
 
@@ -83,9 +83,11 @@ class ReleaseRoutes:
 
         async def act(request: Request, name: Name) -> Response:
             await self.book.act_on_release(name, action, actor_of(request))
-            return document_response(
-                self.book.head.stored["Release", name], await status_json(self.book, name)
-            )
+            stored = self.book.head.stored.get(("Release", name))
+            if stored is None:
+                # Deleted since; it did move.
+                raise NotFoundError(f"Release/{name}")
+            return document_response(stored, await status_json(self.book, name))
 
         return act
 
@@ -125,13 +127,13 @@ def add_release_routes(app: FastAPI, book: ReleaseBook) -> None:
         )
 
 
-def _status(judged: Judged) -> dict[str, Any]:
-    standing, verdict = judged.standing, judged.verdict
+def standing_wire(standing: Standing) -> dict[str, Any]:
+    """Return how far a Release is, without its numbers; its reason is that of its last move."""
     return {
         "phase": standing.phase,
         "step": standing.step,
         "share": standing.share,
-        "reason": judged.reason,
+        "reason": standing.reason,
         "since": _time(standing.since_s),
         "decisions": [
             {
@@ -143,6 +145,14 @@ def _status(judged: Judged) -> dict[str, Any]:
             }
             for made in standing.decisions
         ],
+    }
+
+
+def _status(judged: Judged) -> dict[str, Any]:
+    standing, verdict = judged.standing, judged.verdict
+    return {
+        **standing_wire(standing),
+        "reason": judged.reason,
         "analysis": {
             "outcome": verdict.outcome,
             "old": _counts(judged.counts.old),

@@ -16,6 +16,7 @@ from control_plane.api.operations import schema_ref
 from control_plane.api.orders import (
     DURATION_PATTERN,
     KeyOrder,
+    MirrorOrder,
     Order,
     PlayOrder,
     PurgeOrder,
@@ -23,6 +24,7 @@ from control_plane.api.orders import (
     SecretOrder,
     TokenOrder,
 )
+from control_plane.registry.verdicts import Reason
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.kinds.spec import Spec
 from control_plane.resources.names import MODEL_NAME, NAME
@@ -49,7 +51,7 @@ _SIZE: Final = {
 # How what a function reads first is written; by the function's name.
 _WRITTEN: Final[Mapping[str, dict[str, Any]]] = {
     "parse_duration_ms": _DURATION,
-    "_above_zero": _DURATION,
+    "parse_positive_duration_ms": _DURATION,
     "parse_size_bytes": _SIZE,
     "_written_time": _TIME,
     "_status_text": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
@@ -84,6 +86,7 @@ def component_schemas() -> dict[str, Any]:
         RotationOrder,
         TokenOrder,
         SecretOrder,
+        MirrorOrder,
         PurgeOrder,
         PlayOrder,
     ]
@@ -321,6 +324,48 @@ _ANSWERS: Final[dict[str, Any]] = {
     ),
     "CacheEntry": _object(
         {**_CACHE_ENTRY, "contentType": _TEXT, "body": {"description": "The answer; null when too large."}}
+    ),
+    "Mirrored": _object(
+        {
+            "revision": _NUMBER,
+            "items": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "kind": _TEXT,
+                        "name": _TEXT,
+                        "accepted": _TRUTH,
+                        "reason": {"type": "string", "enum": [reason.value for reason in Reason]},
+                        "message": _TEXT,
+                        "inForce": _TRUTH,
+                        "revision": {"type": ["integer", "null"]},
+                    }
+                ),
+            },
+            "kept": {
+                "type": "array",
+                "items": _object({"kind": _TEXT, "name": _TEXT, "message": _TEXT}),
+            },
+        }
+    ),
+    "Mirror": _object(
+        {
+            "revision": _NUMBER,
+            "items": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "kind": _TEXT,
+                        "name": _TEXT,
+                        "revision": _NUMBER,
+                        "programmed": _TRUTH,
+                        "sidecars": _object({"current": _NUMBER, "total": _NUMBER}),
+                    }
+                ),
+            },
+            "releases": {"type": "object", "additionalProperties": {"type": "object"}},
+            "sidecars": _object({"connected": _NUMBER}),
+        }
     ),
     "Purged": _object(
         {

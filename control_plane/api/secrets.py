@@ -92,7 +92,7 @@ def add_secret_routes(app: FastAPI, book: SecretBook, bodies: Bodies) -> None:
             {204: Answer("It has the new values."), 201: Answer("It is new.")},
             "Kept encrypted; given only to sidecars whose Backends name it by `credentials.secretRef`.",
             Body(schema_ref("SecretOrder"), {JSON: {"values": {"api-key": "the provider's key"}}}),
-            (*READING_A_BODY, *CHANGING),
+            (*READING_A_BODY, *CHANGING, 409),
         ),
         routes.put,
     )
@@ -105,7 +105,7 @@ def add_secret_routes(app: FastAPI, book: SecretBook, bodies: Bodies) -> None:
             "Delete a secret",
             changing,
             {204: Answer("It is gone.")},
-            "Refused (409) while a Backend names it.",
+            "Refused (409) while a Backend names it, or when it is mirrored.",
             problems=(404, 409, *CHANGING),
         ),
         routes.delete,

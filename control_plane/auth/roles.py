@@ -44,6 +44,8 @@ SCOPES: Final = (
     "metrics:read",
     "secrets:read",
     "secrets:write",
+    "mirrors:read",
+    "mirrors:write",
     "tokens:read",
     "tokens:write",
 )

@@ -13,6 +13,8 @@ from control_plane.registry.errors import NotFoundError
 from control_plane.registry.history import History
 from control_plane.registry.keys import ConsumerKeys
 from control_plane.registry.ledger import Ledger, Log, audit_entry, printable
+from control_plane.registry.mirrored_secrets import Wanted
+from control_plane.registry.mirrors import Mirrors
 from control_plane.registry.planning import (
     parse_all,
     parse_one,
@@ -45,6 +47,7 @@ from control_plane.registry.values import (
     TokenRow,
 )
 from control_plane.registry.vault import Vault
+from control_plane.registry.verdicts import Mirrored
 from control_plane.releases.counts import Both
 from control_plane.releases.machine import Action, Standing
 from control_plane.releases.queries import Answer
@@ -77,6 +80,7 @@ class Registry:
         self._vault = Vault(self._ledger, sealer)
         self._tokens = Tokens(self._ledger)
         self._purges = Purges(self._ledger)
+        self._mirrors = Mirrors(self._ledger, sealer)
         self._releases = Releases(self._ledger)
         self.outbox: Final = Outbox(self._ledger)
         self._history = History(self._ledger)
@@ -196,6 +200,12 @@ class Registry:
             check_preconditions(f"{kind}/{name}", head.stored[key], if_match)
             plan = await asyncio.to_thread(plan_delete, head, key)
             return await commit(change, plan, actor, "delete")
+
+    async def mirror(
+        self, owner: str, raws: Sequence[RawDocument], secrets: Wanted | None, actor: Actor
+    ) -> Mirrored:
+        """Have all of `owner`, and nothing else of it, be as it is wanted; see `Mirrors.follow`."""
+        return await self._mirrors.follow(owner, raws, secrets, actor)
 
     async def rollback(self, revision: int, actor: Actor) -> Applied:
         """Make the documents what they were at `revision`, as a new one; keys and secrets stay.
