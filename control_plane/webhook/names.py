@@ -37,20 +37,23 @@ DEFAULT_WORKLOAD: Final = "default"
 _CRON_RUN: Final = re.compile(r"-\d{8,10}$")
 
 
-def workload_of(metadata: Mapping[str, Any]) -> str:
+def workload_of(metadata: Mapping[str, Any], owner: str = "") -> str:
     """Return what Policies call the workload of a pod with this `metadata`.
 
     The first of the labels `outrigger.dev/workload`, `app.kubernetes.io/name` and `app`, else its owner's
     name: the Deployment's for a ReplicaSet's pod, the CronJob's for its Job's, else the pod's own.
+    `owner` is that name where the metadata is a template's, which does not say it.
     """
     labels = metadata.get("labels") or {}
     for label in WORKLOAD_LABELS:
         value = labels.get(label)
         if isinstance(value, str) and value:
             return value
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("name"):
-            return _above(str(owner.get("kind")), str(owner["name"]), labels)
+    if owner:
+        return owner
+    for above in metadata.get("ownerReferences") or ():
+        if above.get("controller") and above.get("name"):
+            return _above(str(above.get("kind")), str(above["name"]), labels)
     own = metadata.get("name") or str(metadata.get("generateName") or "").rstrip("-")
     return str(own or DEFAULT_WORKLOAD)
 

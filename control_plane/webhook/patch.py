@@ -125,10 +125,11 @@ def _check_items(owner: Mapping[str, Any], where: str, names: tuple[str, ...]) -
             raise NotAPodError(f"the name of each of {where}.{name} must be a text")
 
 
-def inject(pod: Pod, namespace: str, settings: InjectionSettings) -> Injection | Skipped:
+def inject(pod: Pod, namespace: str, settings: InjectionSettings, *, owner: str = "") -> Injection | Skipped:
     """Decide about `pod`, which is made in `namespace` ("" where that is not known).
 
-    Its own `metadata.namespace` does not count: it is often empty while the API server asks.
+    `owner` is the name of what the pod is a template of, if it is one. The pod's own `metadata.namespace`
+    does not count: it is often empty while the API server asks.
     """
     metadata, spec = pod.get("metadata") or {}, pod["spec"]
     kept_out = _kept_out(metadata, spec, namespace, settings)
@@ -150,7 +151,8 @@ def inject(pod: Pod, namespace: str, settings: InjectionSettings) -> Injection |
             "outrigger.dev/proxy-port"
         )
         return Skipped(Outcome.PORT_IN_USE, reason, warn=True)
-    return _injected(pod, tuning, ports_for(tuning.proxy_port, taken), settings)
+    workload = workload_of(metadata, owner)
+    return _injected(pod, tuning, ports_for(tuning.proxy_port, taken), settings, workload)
 
 
 def _kept_out(
@@ -191,12 +193,13 @@ def _completed(pod: Pod, tuning: Tuning, settings: InjectionSettings) -> Injecti
     return Injection(draft.pod, tuple(draft.patch), outcome)
 
 
-def _injected(pod: Pod, tuning: Tuning, ports: Ports, settings: InjectionSettings) -> Injection:
+def _injected(
+    pod: Pod, tuning: Tuning, ports: Ports, settings: InjectionSettings, workload: str
+) -> Injection:
     draft = Draft(pod)
     _tell_containers(draft, tuning, settings)
-    metadata = pod.get("metadata") or {}
     pair = (
-        processor_container(settings, tuning, ports, workload_of(metadata)),
+        processor_container(settings, tuning, ports, workload),
         envoy_container(settings, tuning, ports),
     )
     for index, container in enumerate(pair):
