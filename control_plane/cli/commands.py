@@ -57,6 +57,17 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "Print the manifests of a trial in Kubernetes.",
         "outrigger install --dry-run | kubectl apply --server-side -f -",
     ),
+    "controller": Entry(
+        "controller:controller",
+        "Run the controller: custom resources into the control plane.",
+        "outrigger controller --server http://outrigger-api:8080 --lease-namespace outrigger-system",
+        serves=True,
+    ),
+    "inject": Entry(
+        "inject:inject",
+        "Put sidecars into manifests, offline.",
+        "outrigger inject -f deployment.yaml | kubectl apply -f -",
+    ),
     "provider": Entry(
         "provider:provider",
         "Run the simulated provider, OpenAI-compatible and free.",
