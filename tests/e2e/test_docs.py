@@ -27,7 +27,14 @@ from tests.harness.mesh import OUTRIGGER, Mesh
 from tests.unit.ext_proc.exchanges import HELLO, exchange
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "envoy" / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "envoy" / "README.md",
+        ROOT / "k8s" / "images" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+)
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#]+?)(?:#[^)]*)?\)")
 
@@ -69,7 +76,11 @@ def test_commands_exist(words: list[str]) -> None:
     """Each command line is understood: the target, the command and every option of it exist."""
     while "=" in words[0]:
         words = words[1:] or ["true"]
+    if "|" in words:
+        words = words[: words.index("|")]
     name, *arguments = words
+    for argument in arguments:
+        assert not argument.startswith("k8s/") or (ROOT / argument).exists(), argument
     if name == "make":
         dry = subprocess.run(
             ["make", "-n", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
@@ -95,7 +106,7 @@ def test_commands_exist(words: list[str]) -> None:
         for option in (argument for argument in arguments if argument.startswith("-") and argument != "-"):
             assert option in shown
     else:
-        assert name in {"curl", "export", "true"}
+        assert name in {"curl", "docker", "export", "helm", "kind", "kubectl", "true"}
 
 
 def test_the_readmes_call_is_answered_and_then_a_hit(mesh_of_the_demo: Mesh) -> None:
