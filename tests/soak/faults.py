@@ -41,15 +41,19 @@ class Trouble:
     lasts_s: tuple[float, float] = (0.0, 0.0)
 
 
-_ENVOY: Final = Cost((Excuse(frozenset((Outcome.LOST, Outcome.CUT, Outcome.REFUSED))),), True, 6.0)
+_ENVOY: Final = Cost(
+    (Excuse(frozenset((Outcome.LOST, Outcome.CUT, Outcome.REFUSED, Outcome.AS_IS))),), True, 6.0
+)
 # A processor that Redis does not answer draws the numbers of turns by itself.
 _ALONE: Final = Excuse(frozenset((Outcome.DISORDERED,)))
 # A merged call dies with the processor that made it, and so does the stream that it tells others.
 _PROCESSOR: Final = Cost(
     (
         _ALONE,
+        Excuse(frozenset((Outcome.AS_IS,))),
         Excuse(frozenset((Outcome.REFUSED,)), frozenset((Kind.EMBED, Kind.ARRAY))),
-        Excuse(frozenset((Outcome.CUT,)), frozenset((Kind.CROWD,))),
+        # Who follows a stream gets an error in the place of its beginning, or no more of it.
+        Excuse(frozenset((Outcome.REFUSED, Outcome.CUT)), frozenset((Kind.CROWD,))),
     ),
     True,
     6.0,

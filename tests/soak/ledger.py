@@ -77,7 +77,7 @@ def sum_up(entries: Sequence[Entry], faults: Sequence[Fault], started_at: float 
         sums.by_kind[entry.kind][entry.outcome] += 1
         if entry.outcome is Outcome.WRONG:
             sums.wrong.append(f"{entry.name}: {entry.why}")
-        elif entry.outcome not in GOOD and entry.outcome is not Outcome.AS_IS:
+        elif entry.outcome not in GOOD:
             excuse = next((one.name for one in faults if excuses(one, entry)), None)
             if excuse is not None:
                 sums.excused[excuse] += 1
@@ -172,7 +172,8 @@ def recoveries(entries: Sequence[Entry], faults: Sequence[Fault]) -> dict[str, f
     otherwise, to the last question that ended badly before the next fault.
     """
     worst: dict[str, float] = {}
-    bad = [one for one in entries if one.outcome not in GOOD]
+    # A session that has lost its order shows it at each of its turns.
+    bad = [one for one in entries if one.outcome not in GOOD and one.outcome is not Outcome.DISORDERED]
     for place, fault in enumerate(faults):
         until = faults[place + 1].began_at if place + 1 < len(faults) else float("inf")
         since = max(fault.over_at, fault.began_at)

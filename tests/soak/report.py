@@ -60,7 +60,7 @@ def promises(figures: Figures) -> list[Promise]:
     return [
         Promise("wrong answers", str(len(sums.wrong)), not sums.wrong),
         Promise(
-            "lost, refused or cut, without a fault that may",
+            "lost, refused, cut or passed by, without a fault that may",
             f"{lost} ({sum(sums.excused.values())} under faults that may)",
             not lost,
         ),
