@@ -32,6 +32,7 @@ def test_only_what_serves_is_ended_by_a_signal_with_success() -> None:
         "up",
         "sidecar",
         "control-plane",
+        "controller",
         "provider",
     ]
 

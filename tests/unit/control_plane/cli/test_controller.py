@@ -1,0 +1,33 @@
+"""`outrigger controller`: its usage. What it runs is tested with the controller."""
+
+from __future__ import annotations
+
+import pytest
+
+from control_plane.cli.main import main
+
+
+def test_without_a_token_it_says_how_to_make_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it looks for any cluster."""
+    monkeypatch.setenv("OUTRIGGER_TOKEN", " ")
+    with pytest.raises(SystemExit) as ended:
+        main(["controller"])
+    assert ended.value.code == 1
+    assert "outrigger token create --role admin" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--lease-namespace", "--kubeconfig"])
+def test_outside_a_pod_it_has_to_be_told(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the Lease is, and which cluster."""
+    for name in ("POD_NAMESPACE", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OUTRIGGER_TOKEN", "ork-token")
+    given = [] if option == "--lease-namespace" else ["--lease-namespace", "mesh"]
+    with pytest.raises(SystemExit) as ended:
+        main(["controller", *given])
+    assert ended.value.code == (1 if given else 2)
+    assert option in capsys.readouterr().err
