@@ -146,6 +146,19 @@ class Sent:
 
 
 @dataclass(slots=True)
+class Mirror:
+    """What is kept of a call to ask another version the same: its body as it goes up, and how it goes.
+
+    Times are the processor's own seconds: when it went up, and when the first piece of a stream came.
+    """
+
+    body: bytes
+    began: float
+    first_at: float | None = None
+    ended: bool = False  # the stream came to its end in order
+
+
+@dataclass(slots=True)
 class Exchange:
     """One HTTP request through the sidecar. It holds the one snapshot that it began with.
 
@@ -184,6 +197,7 @@ class Exchange:
     cache_key: bytes | None = None
     asked_at: float = 0.0
     stale: StoredAnswer | None = None  # what to serve if the provider has nothing better
+    other_key: bytes | None = None  # that of the other version's answer, under a Release
     # coalesce
     flight: int = 0  # the number of the flight that it leads, 0 for none
     carried_on: bool = False  # its caller has left, and others wait for a call in its name
@@ -193,6 +207,8 @@ class Exchange:
     metered: Metered | None = None
     # hold
     draft: Draft | None = None  # what it has drawn from its Backend's quota
+    # shadow
+    mirror: Mirror | None = None  # what is to be asked of a Release's new version too
     # warm
     sent: Sent | None = None  # when it went to a Backend that is kept warm
     # batch

@@ -6,13 +6,21 @@ Cache and coalescing must agree on it: an answer crosses to another caller only 
 from __future__ import annotations
 
 from ext_proc.contract import headers as names
+from ext_proc.contract.snapshot import Backend, Version
 from ext_proc.exchange import Exchange
 from ext_proc.openai.requests import cache_key
 
 
 def question_key(exchange: Exchange) -> bytes:
     """Return the identity of the exchange's answer: 32 bytes. Valid once the version is assigned."""
-    return cache_key(partition(exchange), _identity(exchange), exchange.parsed)
+    return cache_key(
+        partition(exchange), _identity(exchange, exchange.version, exchange.backend), exchange.parsed
+    )
+
+
+def other_question_key(exchange: Exchange, version: Version, backend: Backend) -> bytes:
+    """Return the identity of the answer that another version of the exchange's Model would give."""
+    return cache_key(partition(exchange), _identity(exchange, version, backend), exchange.parsed)
 
 
 def is_shareable(exchange: Exchange) -> bool:
@@ -39,14 +47,12 @@ def partition(exchange: Exchange) -> str:
     return exchange.tenant
 
 
-def _identity(exchange: Exchange) -> str:
+def _identity(exchange: Exchange, version: Version | None, backend: Backend | None) -> str:
     """What gave the answer: a version that is made again with another target is another one.
 
     The query goes up as it came, and some providers take a key or a version of their API from it.
     """
-    backend = exchange.backend
     where = f"{backend.name}\0{backend.url}\0{exchange.head.query}" if backend is not None else ""
-    if exchange.model is None or exchange.version is None:
+    if exchange.model is None or version is None:
         return f"?\0{exchange.asked_model}\0{where}"
-    version = exchange.version
     return f"{exchange.model.name}\0{version.name}\0{version.upstream_model}\0{where}"

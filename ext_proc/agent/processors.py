@@ -39,6 +39,18 @@ class CacheTellings(Protocol):
         ...
 
 
+class ComparisonTellings(Protocol):
+    """Where it goes what processors find out of Releases' versions, each on its `stream`."""
+
+    def counted(self, stream: int, comparisons: push_pb2.Comparisons) -> None:
+        """Take what a processor found out."""
+        ...
+
+    def gone(self, stream: int) -> None:
+        """Learn that a processor will say no more."""
+        ...
+
+
 class _Processor:
     """One connected processor. `holds` is the oldest version that an exchange in it began with."""
 
@@ -63,6 +75,7 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         log: where refusals are told.
         on_holds_changed: called when a processor may have let go of an older version.
         cache: told what processors say of their caches.
+        comparisons: told what they find out of Releases' versions.
     """
 
     def __init__(
@@ -70,10 +83,12 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         log: FilteringBoundLogger,
         on_holds_changed: Callable[[], None],
         cache: CacheTellings | None = None,
+        comparisons: ComparisonTellings | None = None,
     ) -> None:
         self._log = log
         self._on_holds_changed = on_holds_changed
         self._cache = cache
+        self._comparisons = comparisons
         self._streams = itertools.count(1)
         self._current: push_pb2.Snapshot | None = None
         self._processors: list[_Processor] = []
@@ -159,13 +174,15 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
             self._processors.remove(processor)
             if self._cache is not None:
                 self._cache.gone(processor.stream)
+            if self._comparisons is not None:
+                self._comparisons.gone(processor.stream)
             self._on_holds_changed()
             await self._notify()
 
     async def _read(self, reports: AsyncIterator[push_pb2.Report], processor: _Processor) -> None:
         try:
             async for report in reports:
-                if self._is_of_cache(report, processor):
+                if self._is_handed_on(report, processor):
                     continue
                 if report.HasField("ack"):
                     processor.version = processor.done = report.ack.version
@@ -188,8 +205,12 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
             # Whoever waits for this runs in a later step of the loop, when this task is done.
             processor.wake.set()
 
-    def _is_of_cache(self, report: push_pb2.Report, processor: _Processor) -> bool:
+    def _is_handed_on(self, report: push_pb2.Report, processor: _Processor) -> bool:
         kind = report.WhichOneof("kind")
+        if kind == "comparisons":
+            if self._comparisons is not None:
+                self._comparisons.counted(processor.stream, report.comparisons)
+            return True
         if kind not in ("cache_statistics", "cache_answer"):
             return False
         if self._cache is not None and kind == "cache_statistics":

@@ -21,6 +21,7 @@ from structlog.typing import FilteringBoundLogger
 
 from ext_proc.agent.ads import DiscoveryServer
 from ext_proc.agent.cache_relay import CacheRelay
+from ext_proc.agent.comparison_relay import ComparisonRelay
 from ext_proc.agent.credentials import Credentials, read_authorities
 from ext_proc.agent.dial import TOKEN_VARIABLE, ControlPlaneDial
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
@@ -30,6 +31,7 @@ from ext_proc.agent.observation import Observation
 from ext_proc.agent.processors import ProcessorPush
 from ext_proc.agent.rollout import Rollout
 from ext_proc.contract import push_pb2, push_pb2_grpc
+from ext_proc.contract.comparisons import Comparison
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.exchange import Reason
 from ext_proc.push_client import MAX_SNAPSHOT_BYTES, PushClient, Pushed
@@ -51,11 +53,18 @@ SERVER_OPTIONS: Final = (
 )
 
 
+class Counting(Counts, Protocol):
+    """The statistics of this sidecar, which take in what processors find out too."""
+
+    def compared(self, comparisons: Mapping[str, Comparison]) -> None:
+        """Take in all that processors have compared, by Release."""
+
+
 class Observer(Protocol):
     """What watches the traffic beside the agent."""
 
     @property
-    def counts(self) -> Counts | None:
+    def counts(self) -> Counting | None:
         """What the control plane is told of each version, if anything is counted."""
 
     def register(self, server: grpc.aio.Server) -> None:
@@ -112,7 +121,9 @@ class Agent:
         )
         self._discovery = DiscoveryServer(log)
         self._cache = CacheRelay(self._tell, epoch)
-        self._processors = ProcessorPush(log, self._look_again, self._cache)
+        counts = observation.counts if observation is not None else None
+        compared = ComparisonRelay(counts.compared) if counts is not None else None
+        self._processors = ProcessorPush(log, self._look_again, self._cache, compared)
         self._cache.use(self._processors)
         if observation is not None:
             observation.tell_attempts(self._processors.tell)
@@ -128,7 +139,6 @@ class Agent:
             standing=self._standing,
             on_question=self._cache.ask,
         )
-        counts = observation.counts if observation is not None else None
         self._health = Health(self._admin, counts, self._client.tell)
         self._from_disk: Snapshot | None = None
         self._rollout = Rollout(

@@ -8,26 +8,18 @@ with every request, whoever answered it.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ext_proc.contract import push_pb2
+from ext_proc.contract.buckets import bucket
+from ext_proc.contract.comparisons import Comparison
+from ext_proc.contract.comparisons_wire import comparison_messages
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.telemetry.record import RequestRecord
 
-BUCKET_GROWTH: Final = 1.1
-"""Neighbouring buckets' bounds differ by this factor: a quantile is exact to 10 %."""
 _CALLER_LEFT: Final = "downstream"
-
-
-def bucket(seconds: float) -> int:
-    """Return the bucket of a time: what is above 1.1^(i-1) and at most 1.1^i milliseconds is in bucket i."""
-    milliseconds = max(seconds * 1000.0, 1.0)
-    index = math.ceil(math.log(milliseconds, BUCKET_GROWTH))
-    # The logarithm of a bound itself may come out a hair too high.
-    return index - 1 if BUCKET_GROWTH ** (index - 1) >= milliseconds else index
 
 
 class _Counted:
@@ -111,6 +103,7 @@ class VersionCounts:
         self._models: dict[str, str] = {}
         self._tiers: dict[str, Counter[str]] = {}
         self._known_tiers: frozenset[str] = frozenset()
+        self._comparisons: Mapping[str, Comparison] = {}
         self._changed = False
 
     @property
@@ -148,6 +141,10 @@ class VersionCounts:
         self._changed = True
         self._counted.setdefault(key, _Counted()).add(record)
 
+    def compared(self, comparisons: Mapping[str, Comparison]) -> None:
+        """Take in all that processors have compared, by Release."""
+        self._comparisons, self._changed = comparisons, True
+
     def report(self) -> push_pb2.Statistics:
         """Return all counts."""
         return push_pb2.Statistics(
@@ -155,6 +152,9 @@ class VersionCounts:
             versions=self._versions(),
             releases=self._releases(),
             tiers=(_told_tier(tier, counted) for tier, counted in sorted(self._tiers.items())),
+            comparisons=comparison_messages(
+                {name: one for name, one in self._comparisons.items() if name in self._models}
+            ),
         )
 
     def news(self) -> push_pb2.Statistics | None:

@@ -74,6 +74,18 @@ class Remembering(Protocol):
         ...
 
 
+class Comparing(Protocol):
+    """Compares what the two versions of a Release answer."""
+
+    def asked(self, exchange: Exchange) -> None:
+        """Take notice of a question under a Release that may be answered from the cache."""
+        ...
+
+    def answered(self, exchange: Exchange, answer: StoredAnswer) -> None:
+        """Take notice of the provider's own answer to it."""
+        ...
+
+
 class Cache(PassingStage):
     """Answers from the tiers and fills them.
 
@@ -103,6 +115,7 @@ class Cache(PassingStage):
         self._similar = similar
         self._refresher: Refresher | None = None
         self._remembering: Remembering | None = None
+        self._comparing: Comparing | None = None
         self._last_hits: dict[tuple[bytes, str, Form], tuple[StoredAnswer, int, Answer]] = {}
 
     def refresh_by(self, refresher: Refresher) -> None:
@@ -112,6 +125,10 @@ class Cache(PassingStage):
     def remembered_by(self, remembering: Remembering) -> None:
         """Let `remembering` know what callers of a Model under a Release ask."""
         self._remembering = remembering
+
+    def compared_by(self, comparing: Comparing) -> None:
+        """Let `comparing` see what the versions of a Release answer."""
+        self._comparing = comparing
 
     async def on_request(self, exchange: Exchange) -> Answer | Forward | None:
         """Serve a hit; otherwise say `miss` or `bypass` and pass on, unless the caller wants hits only."""
@@ -124,8 +141,8 @@ class Cache(PassingStage):
             exchange.asked_at = self._clock()
             exchange.wants_body = True
             exchange.wants_stream = exchange.parsed.stream
-            if exchange.release and self._remembering is not None:
-                self._remembering.asked(exchange, key)
+            if exchange.release:
+                self._tell_asked(exchange, key)
             if "refresh" not in wishes:
                 hit = await self._find(exchange, key, policy)
                 if hit is not None:
@@ -139,6 +156,12 @@ class Cache(PassingStage):
                 code="not_cached",
             )
         return None
+
+    def _tell_asked(self, exchange: Exchange, key: bytes) -> None:
+        if self._remembering is not None:
+            self._remembering.asked(exchange, key)
+        if self._comparing is not None:
+            self._comparing.asked(exchange)
 
     async def _find(self, exchange: Exchange, key: bytes, policy: CachePolicy) -> Answer | None:
         purges = self._purges()
@@ -232,6 +255,8 @@ class Cache(PassingStage):
             partition=partition(exchange),
         )
         kept = self._tiers.put(key, stored, policy.tiers, self._purges())
+        if exchange.other_key is not None and self._comparing is not None:
+            self._comparing.answered(exchange, stored)
         if kept and policy.semantic.enabled and self._similar is not None:
             self._similar.learn(exchange, key, stored)
 

@@ -14,6 +14,8 @@ from structlog.typing import FilteringBoundLogger
 from ext_proc.contract import push_pb2
 from ext_proc.contract.cache import CacheAnswer, CacheQuestion, CacheStatistics
 from ext_proc.contract.cache_wire import answer_message, statistics_message
+from ext_proc.contract.comparisons import Comparison
+from ext_proc.contract.comparisons_wire import comparison_messages
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.push_client import PlainDial, PushClient, Pushed, UnusableError
 from ext_proc.snapshots import SnapshotHolder
@@ -49,13 +51,15 @@ class Subscriber:
         cache: CacheView | None = None,
         epoch: str = "",
         on_attempt: Callable[[str, int, Mapping[str, str], str], None] | None = None,
+        comparisons: Callable[[], Mapping[str, Comparison]] | None = None,
     ) -> None:
         """`target` is a gRPC address; `on_snapshot` is called after each switch.
 
         `jitter` returns a number in [0, 1), drawn anew at each call. With a `cache` its statistics are told,
         counted since `epoch` (unique to this process) began, and questions about it are answered.
         `on_attempt` is told of attempts that the sidecar's Envoy has made: Backend, status, headers, and
-        the digest of the caller's own key.
+        the digest of the caller's own key. `comparisons` returns what is known of Releases' versions, another
+        object whenever that has changed; they are told as the statistics are.
         """
         self._subscriber_id = subscriber_id
         self._holder = holder
@@ -66,6 +70,9 @@ class Subscriber:
         self._told = CacheStatistics()
         self._failed = False
         self._on_attempt = on_attempt
+        nothing: Mapping[str, Comparison] = {}
+        self._comparisons = comparisons if comparisons is not None else lambda: nothing
+        self._told_comparisons = nothing
         self._client = PushClient(
             PlainDial(target),
             self._hello,
@@ -93,11 +100,20 @@ class Subscriber:
             report = self._counted(cache)
             if report is not None and self._told != told:
                 self._client.tell(report)
+            if self._comparisons() is not self._told_comparisons:
+                self._client.tell(self._compared())
 
     def _standing(self) -> Iterator[push_pb2.Report]:
         report = self._counted(self._cache) if self._cache is not None else None
         if report is not None:
             yield report
+        if self._comparisons():
+            yield self._compared()
+
+    def _compared(self) -> push_pb2.Report:
+        found = self._told_comparisons = self._comparisons()
+        releases = comparison_messages(found)
+        return push_pb2.Report(comparisons=push_pb2.Comparisons(epoch=self._epoch, releases=releases))
 
     def _counted(self, cache: CacheView) -> push_pb2.Report | None:
         """Return what `cache` did, and remember it as told; None when it cannot be told."""

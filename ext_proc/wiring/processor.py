@@ -21,14 +21,18 @@ from ext_proc.cache_view import CacheLook
 from ext_proc.cache_warmup import CacheWarmUp
 from ext_proc.contract.snapshot import Purge, Snapshot
 from ext_proc.flights import Flights
+from ext_proc.other_answers import OtherAnswers
 from ext_proc.quick_start import started
+from ext_proc.release_tally import ReleaseTally
 from ext_proc.semantic.on_demand import SimilarOnDemand
 from ext_proc.settings import ProcessorSettings, origin_cluster
+from ext_proc.shadow import ShadowCalls
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.tally import CacheTally
 from ext_proc.telemetry.cache_metrics import CacheMetrics
 from ext_proc.telemetry.logs import configure_logging
 from ext_proc.telemetry.processor_metrics import keep_metrics_in
+from ext_proc.telemetry.release_metrics import ReleaseMetrics
 from ext_proc.transport.caller import EnvoyCaller
 from ext_proc.transport.origin import OriginServer
 from ext_proc.transport.processor import ExternalProcessor
@@ -103,7 +107,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         await open_providers(settings, log, owned),
     )
     caller = EnvoyCaller(settings.run_dir.inner_socket)
-    registry, tally, clock = CollectorRegistry(), CacheTally(), time.monotonic
+    registry, tally, compared, clock = CollectorRegistry(), CacheTally(), ReleaseTally(), time.monotonic
     caching = Caching(stores.tiers, tally, partial(_purges, holder))
     warmup, cache_warmup = _warm_ups(holder, caller, stores, caching, log=log, owned=owned)
 
@@ -112,6 +116,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         stores.on_snapshot(snapshot)
         providers.watch.follow(snapshot.backends)
         cache_warmup.follow(snapshot)
+        compared.keep({one.name for model in snapshot.models.values() for one in model.releases})
         ready.set()
 
     last_good = SnapshotFile(settings.data_dir / SNAPSHOT_FILE, log).read()
@@ -139,6 +144,8 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         stores.sessions,
         warmup=warmup,
         cache_warmup=cache_warmup,
+        shadow=ShadowCalls(lambda: holder.current, caller, compared, clock, log),
+        other_answers=OtherAnswers(stores.tiers, caching.purges, compared),
         providers=providers,
     )
     owned.push_async_callback(sharing.flights.close)
@@ -161,6 +168,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         cache=CacheLook(tally, stores.memory, stores.held, clock),
         epoch=os.urandom(8).hex(),
         on_attempt=sharing.providers.watch.observe_attempt,
+        comparisons=lambda: compared.comparisons,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -169,9 +177,8 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
     await origin.start()
     await server.start()
     following = asyncio.create_task(subscriber.run(), name="subscriber")
-    showing = asyncio.create_task(
-        CacheMetrics(tally, stores.held, registry, stores.leases).run(), name="cache metrics"
-    )
+    shown = CacheMetrics(tally, stores.held, registry, stores.leases), ReleaseMetrics(compared, registry)
+    showing = [asyncio.create_task(one.run(), name=type(one).__name__) for one in shown]
     stopped = asyncio.create_task(stopping.wait(), name="stopped")
     readied = asyncio.create_task(ready.wait(), name="ready")
     started(GC_THRESHOLDS)
@@ -184,8 +191,8 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         if following.done():
             following.result()  # it ends only by failing
     finally:
-        for task in (following, stopped, readied, showing):
+        for task in (following, stopped, readied, *showing):
             task.cancel()
-        await asyncio.gather(following, stopped, readied, showing, return_exceptions=True)
+        await asyncio.gather(following, stopped, readied, *showing, return_exceptions=True)
         await server.stop(STOP_GRACE_S)
         await origin.stop()

@@ -24,9 +24,11 @@ from ext_proc.openai.batching.inputs import Codec
 from ext_proc.openai.batching.native import Native
 from ext_proc.openai.batching.packed import Packed
 from ext_proc.openai.paths import Operation
+from ext_proc.other_answers import OtherAnswers
 from ext_proc.pacing import Pacing
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
 from ext_proc.refresh import BackgroundRefresh
+from ext_proc.shadow import ShadowCalls
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.stages.assign import Assign
 from ext_proc.stages.batch import BatchStage
@@ -43,6 +45,7 @@ from ext_proc.stages.redact import Audit, Redact
 from ext_proc.stages.resolve import Resolve
 from ext_proc.stages.route import Route
 from ext_proc.stages.session import Session, Sessions
+from ext_proc.stages.shadow import Shadow
 from ext_proc.stages.warm import Warm
 from ext_proc.stores.memory_sessions import MemorySessions
 from ext_proc.telemetry.processor_metrics import ProcessorMetrics
@@ -73,6 +76,8 @@ class Sharing:
     providers: Providers = field(default_factory=alone)
     warmup: WarmUp | None = None
     cache_warmup: CacheWarmUp | None = None
+    shadow: ShadowCalls | None = None
+    other_answers: OtherAnswers | None = None
     clock: Callable[[], float] = time.monotonic
     clocks: Callable[[], Clocks] = clocks
 
@@ -130,6 +135,10 @@ def stages(
         elsewhere=sharing.elsewhere,
         purges=caching.purges,
     )
+    if sharing.other_answers is not None:
+        cache.compared_by(sharing.other_answers)
+    if sharing.shadow is not None:
+        shadowed_by(sharing.shadow, hold, route)
     if sharing.cache_warmup is not None:
         warm_cache(sharing.cache_warmup, cache, coalesce, hold, route)
     batch = BatchStage(
@@ -156,9 +165,28 @@ def stages(
         hold,
         Learn(quota, providers.watch, time.time),
         *((Warm(sharing.warmup, clock),) if sharing.warmup is not None else ()),
+        *((Shadow(sharing.shadow, random.random, clock),) if sharing.shadow is not None else ()),
         batch,
         route,
     )
+
+
+def shadowed_by(shadow: ShadowCalls, hold: Hold, route: Route) -> None:
+    """Have `shadow` make its calls with these stages, within the bounds of the new version's own policy."""
+    bounds = Clamp(Uncounted())
+
+    async def decide(exchange: Exchange) -> Answer | Forward | None:
+        await bounds.on_request(exchange)
+        return await hold.on_request(exchange) or await route.on_request(exchange)
+
+    shadow.go_by(decide, hold.on_end)
+
+
+class Uncounted:
+    """Counts no decision: what is done for nobody is no decision about a request."""
+
+    def decided(self, stage: str, reason: str) -> None:
+        """Forget it."""
 
 
 def warm_cache(warmup: CacheWarmUp, cache: Cache, coalesce: Coalesce, hold: Hold, route: Route) -> None:

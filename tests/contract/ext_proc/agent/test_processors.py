@@ -37,13 +37,28 @@ class Tellings:
         self.said.put_nowait(("gone", stream, None))
 
 
+class Findings:
+    """Keeps what is found out of Releases' versions, in its order."""
+
+    def __init__(self) -> None:
+        self.said: asyncio.Queue[tuple[str, int, object]] = asyncio.Queue()
+
+    def counted(self, stream: int, comparisons: push_pb2.Comparisons) -> None:
+        """Keep the numbers."""
+        self.said.put_nowait(("counted", stream, [item.compared for item in comparisons.releases]))
+
+    def gone(self, stream: int) -> None:
+        """Keep that one is gone."""
+        self.said.put_nowait(("gone", stream, None))
+
+
 @asynccontextmanager
 async def serving(
-    folder: Path, tellings: Tellings | None = None
+    folder: Path, tellings: Tellings | None = None, findings: Findings | None = None
 ) -> AsyncIterator[tuple[ProcessorPush, grpc.aio.Channel, asyncio.Queue[None]]]:
     """Serve processors on a socket; the queue has an item for each change of what they hold."""
     changes: asyncio.Queue[None] = asyncio.Queue()
-    service = ProcessorPush(structlog.get_logger(), lambda: changes.put_nowait(None), tellings)
+    service = ProcessorPush(structlog.get_logger(), lambda: changes.put_nowait(None), tellings, findings)
     server = grpc.aio.server()
     push_pb2_grpc.add_PolicyPushServicer_to_server(service, server)  # type: ignore[no-untyped-call]
     server.add_insecure_port(f"unix:{folder}/agent.sock")
@@ -168,3 +183,17 @@ async def test_attempts_are_told_to_those_who_hear(tmp_path: Path) -> None:
         assert (await asyncio.wait_for(hearing.read(), 5)).attempt.backend == "openai"
         service.publish(Snapshot("2"))
         assert await next_version(deaf) == "2"
+
+
+async def test_what_is_found_out_of_versions_is_handed_on(tmp_path: Path) -> None:
+    """With the stream that it came by, and so is that stream's end."""
+    findings = Findings()
+    async with serving(tmp_path, findings=findings) as (service, channel, _):
+        service.publish(Snapshot("1"))
+        stream = await hello(channel)
+        assert await next_version(stream) == "1"
+        releases = [push_pb2.Comparison(release="r", compared=3)]
+        await stream.write(push_pb2.Report(comparisons=push_pb2.Comparisons(epoch="e", releases=releases)))
+        assert await asyncio.wait_for(findings.said.get(), 5) == ("counted", 1, [3])
+        stream.cancel()
+        assert await asyncio.wait_for(findings.said.get(), 5) == ("gone", 1, None)

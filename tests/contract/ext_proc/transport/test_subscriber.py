@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,9 @@ import structlog
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.cache import CacheAnswer, CacheEntry, CacheQuestion, CacheStatistics
 from ext_proc.contract.cache_wire import question_message
+from ext_proc.contract.comparisons import Comparison, Likeness
 from ext_proc.contract.snapshot import Snapshot, encode
+from ext_proc.release_tally import ReleaseTally
 from ext_proc.snapshots import SnapshotHolder
 from ext_proc.transport.subscriber import CacheView, Subscriber
 from tests.unit.ext_proc.exchanges import snapshot
@@ -66,7 +68,9 @@ async def serving(agent: Agent, socket: Path) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def subscribed(
-    socket: Path, cache: CacheView | None = None
+    socket: Path,
+    cache: CacheView | None = None,
+    comparisons: Callable[[], Mapping[str, Comparison]] | None = None,
 ) -> AsyncIterator[tuple[SnapshotHolder, list[str]]]:
     """Run a subscriber; yield its holder and the versions that it put in force."""
     holder, switched = SnapshotHolder(), []
@@ -79,6 +83,7 @@ async def subscribed(
         log=structlog.get_logger(),
         cache=cache,
         epoch="e",
+        comparisons=comparisons,
     )
     task = asyncio.create_task(subscriber.run())
     yield holder, switched
@@ -190,6 +195,22 @@ async def test_statistics_of_the_cache_are_told_when_they_change(socket: Path) -
         async with serving(agent, socket):
             await agent.next()
             assert (await agent.next()).cache_statistics.hits == 3
+
+
+async def test_what_is_found_out_of_versions_is_told_when_there_is_more(socket: Path) -> None:
+    """With the epoch that it was counted in, and all of it at each connection."""
+    agent, tally = Agent(), ReleaseTally()
+    async with subscribed(socket, Kept(), lambda: tally.comparisons):
+        async with serving(agent, socket):
+            await agent.next()
+            assert (await agent.next()).cache_statistics.epoch == "e"
+            tally.add("r", Comparison(likeness=Likeness(compared=2)))
+            told = (await agent.next()).comparisons
+            assert (told.epoch, [item.compared for item in told.releases]) == ("e", [2])
+        agent = Agent()
+        async with serving(agent, socket):
+            kinds = [(await agent.next()).WhichOneof("kind") for _ in range(3)]
+            assert kinds == ["hello", "cache_statistics", "comparisons"]
 
 
 async def test_statistics_that_cannot_be_told_end_nothing(socket: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ext_proc.agent.statistics import BUCKET_GROWTH, VersionCounts, bucket
+from ext_proc.agent.statistics import VersionCounts
 from ext_proc.contract import push_pb2
+from ext_proc.contract.buckets import bucket
+from ext_proc.contract.comparisons import Comparison, Likeness
 from ext_proc.contract.snapshot import Model, Rollout, Snapshot, Tier, Version
 from ext_proc.telemetry.record import RequestRecord
 
@@ -35,21 +36,6 @@ def counted(*records: RequestRecord) -> push_pb2.VersionStatistics:
         counts.record(item)
     (found,) = counts.report().versions
     return found
-
-
-@given(st.floats(0.001, 3600))
-def test_a_bucket_holds_what_is_between_its_bounds(seconds: float) -> None:
-    """Neighbouring bounds differ by 10 %."""
-    index = bucket(seconds)
-    milliseconds = seconds * 1000
-    assert BUCKET_GROWTH ** (index - 1) < milliseconds * (1 + 1e-9)
-    assert milliseconds <= BUCKET_GROWTH**index * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.001])
-def test_what_is_shorter_than_a_millisecond_is_one(seconds: float) -> None:
-    """Finer than that nobody asks."""
-    assert bucket(seconds) == 0
 
 
 @pytest.mark.parametrize(
@@ -168,3 +154,16 @@ def test_tiers_are_counted_with_every_request() -> None:
     ]
     counts.use(policy("v"))
     assert [tier.tier for tier in counts.report().tiers] == [""]
+
+
+def test_what_processors_compare_is_told_of_the_releases_in_force() -> None:
+    """All of it each time; what is of no Release any more is left out."""
+    counts = VersionCounts("e")
+    released = replace(policy("v"), models={"m": Model("m", (), releases=(Rollout("r", "v", "w", 0.0, ""),))})
+    counts.use(released)
+    counts.news()
+    counts.compared({"r": Comparison(likeness=Likeness(compared=3)), "gone": Comparison()})
+    told = counts.news()
+    assert told is not None
+    assert [(item.release, item.compared) for item in told.comparisons] == [("r", 3)]
+    assert counts.news() is None

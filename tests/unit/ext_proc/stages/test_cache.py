@@ -636,3 +636,29 @@ async def test_what_is_asked_under_a_release_is_told() -> None:
     assert ear.heard == [(missed, missed.cache_key), (hit, missed.cache_key)]
     await mesh.stage.close()
     assert ear.closed
+
+
+class Comparing:
+    """Sees what is asked and answered under a Release."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def asked(self, exchange: Exchange) -> None:
+        """Write it down, and wait for the answer."""
+        self.seen.append("asked")
+        exchange.other_key = b"other"
+
+    def answered(self, exchange: Exchange, answer: StoredAnswer) -> None:
+        """Write down who answered."""
+        self.seen.append(answer.version)
+
+
+async def test_what_is_answered_under_a_release_is_shown_to_who_compares() -> None:
+    """The question, and the provider's own answer; nothing of calls without a Release."""
+    mesh, comparing = Mesh(), Comparing()
+    mesh.stage.compared_by(comparing)
+    await mesh.ask({**HELLO, "seed": 1})
+    await mesh.ask(release="r")
+    await mesh.ask(release="r")
+    assert comparing.seen == ["asked", "v1", "asked"]
