@@ -28,8 +28,10 @@ from control_plane.api.application import Parts, create_application
 from control_plane.api.metrics import metrics_application
 from control_plane.api.ports import Surroundings
 from control_plane.api.release_series import ReleaseSeries
+from control_plane.auth.ended import LOOK_EVERY_S, EndedSessions
 from control_plane.auth.first_admin import ensure_admin
 from control_plane.auth.gate import Gate
+from control_plane.auth.session_key import session_key, with_token
 from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
 from control_plane.bulletins.courier import Courier
@@ -47,6 +49,9 @@ from control_plane.registry.releases import progress_of, wanted_queries
 from control_plane.registry.values import Head
 from control_plane.releases.asking import Asking
 from control_plane.releases.runner import Runner
+from control_plane.replicas.board import Board
+from control_plane.replicas.everywhere import Everywhere
+from control_plane.replicas.totals import Totals
 from control_plane.resources.compile import compile_snapshot
 from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import VARIABLE, key_source
@@ -59,6 +64,8 @@ from ext_proc.quick_start import started, without
 from ext_proc.telemetry.logs import configure_logging
 
 API_STOP_S = 2
+SQLITE = "sqlite"  # on it there is one replica
+ALONE_LOOKS_S = 60.0
 # With Python's own, a change for 2,000 sidecars spends a fifth of its CPU on looking for cycles.
 GC_THRESHOLDS = (50_000, 20, 50)
 ACKNOWLEDGED_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -89,7 +96,9 @@ def run_control_plane(settings: ControlPlaneSettings) -> None:
 
 async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: FilteringBoundLogger) -> None:
     loop = asyncio.get_running_loop()
-    registry = _registry(settings, log)
+    store, sealer = store_for(settings.database, settings.data_dir), _sealer(settings)
+    registry = Registry(store, sealer, now=_now, random_bytes=secrets.token_bytes, log=log)
+    alone, me = store.name == SQLITE, (secrets.token_hex(8), _replica(settings))
     acknowledged = Histogram(
         "outrigger_push_acknowledged_seconds",
         "From a change to its being in force at a sidecar.",
@@ -106,7 +115,17 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
         mark=os.urandom(32),
         log=log,
         on_acknowledged=acknowledged.observe,
+        replica="" if alone else me[1],
     )
+
+    def in_force() -> int:
+        return registry.in_force.revision
+
+    everywhere = Everywhere(fleet, in_force, time.monotonic, alone=alone)
+    totals = Totals(me[0])
+    fleet.listen(totals.told)
+    board = Board(store, fleet, totals, everywhere, me=me, in_force=in_force, clock=time.monotonic, log=log)
+    ended = EndedSessions(store, time.time, ALONE_LOOKS_S if alone else LOOK_EVERY_S)
     registry.subscribe(lambda head: fleet.publish(_policy(head)))
     releases = ReleaseSeries()
     registry.subscribe(releases.follow)
@@ -120,7 +139,7 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
         lambda: wanted_queries(registry.head),
         registry.take_answers,
     )
-    runner = Runner(registry, fleet, lambda: _compared(registry.head), log)
+    runner = Runner(registry, everywhere, lambda: _compared(registry.head), log)
     await registry.open()
     try:
         await apply_at_start(registry, settings, stdin, log)
@@ -128,6 +147,9 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
         if made is not None:
             # On stdout and nowhere else: whoever started this reads it once.
             print(f"{ADMIN_TOKEN_LINE}{made}", flush=True)
+        await ended.look()
+        shared = await session_key(store, sealer, secrets.token_bytes, log, alone=alone)
+        sessions = Sessions(time.time, secrets.token_bytes, with_token(shared, settings.admin_token), ended)
         gate = Gate(
             registry,
             given=settings.admin_token,
@@ -140,10 +162,12 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
             settings,
             registry,
             fleet,
-            gate,
+            everywhere=everywhere,
+            gate=gate,
+            sessions=sessions,
             log=log,
             series=(acknowledged, halts, releases, bulletins),
-            background=(runner.run, courier.run, asking.run),
+            background=(runner.run, courier.run, asking.run, ended.run, *(() if alone else (board.run,))),
         )
     finally:
         await halting.close()
@@ -154,22 +178,25 @@ async def _listen_and_serve(
     settings: ControlPlaneSettings,
     registry: Registry,
     fleet: Fleet,
-    gate: Gate,
     *,
+    everywhere: Everywhere,
+    gate: Gate,
+    sessions: Sessions,
     log: FilteringBoundLogger,
     series: Iterable[Collector],
     background: Iterable[Callable[[], Coroutine[Any, Any, None]]],
 ) -> None:
-    questions = Questions(fleet, lambda: secrets.randbits(64))
+    questions = Questions(everywhere, lambda: secrets.randbits(64))
     parts = Parts(
         registry,
-        fleet,
+        everywhere,
         gate,
-        Sessions(time.monotonic, secrets.token_bytes),
+        sessions,
         Surroundings(_now, secrets.token_bytes),
         log,
         questions,
         proxy=HttpProxy(settings.playground_proxy) if settings.playground_proxy else None,
+        here=fleet,
         series=series,
     )
     # FastAPI asks of each route whether it has models of pydantic 1, and would load all of that to know.
@@ -219,15 +246,13 @@ async def _listen_and_serve(
     await push.stop()
 
 
-def _registry(settings: ControlPlaneSettings, log: FilteringBoundLogger) -> Registry:
-    keys = key_source(os.environ.get(VARIABLE), settings.data_dir, secrets.token_bytes)
-    return Registry(
-        store_for(settings.database, settings.data_dir),
-        FernetSealer(keys),
-        now=_now,
-        random_bytes=secrets.token_bytes,
-        log=log,
-    )
+def _sealer(settings: ControlPlaneSettings) -> FernetSealer:
+    return FernetSealer(key_source(os.environ.get(VARIABLE), settings.data_dir, secrets.token_bytes))
+
+
+def _replica(settings: ControlPlaneSettings) -> str:
+    """Return what people call this replica."""
+    return os.environ.get("POD_NAME") or f"{socket.gethostname()}:{settings.api_port}"
 
 
 def _courier(registry: Registry, series: Counter, log: FilteringBoundLogger) -> Courier:

@@ -33,6 +33,12 @@ def session_of(request: Request) -> Session | None:
     return found
 
 
+def noted_session(scope: Scope) -> Session | None:
+    """Return the session that was noted, None as well where nobody has been let in."""
+    found: Session | None = scope.get(_SESSION)
+    return found
+
+
 def actor_of(request: Request) -> Actor:
     """Return the caller as the audit names them."""
     identity = identity_of(request)

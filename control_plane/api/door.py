@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from starlette.datastructures import Headers
-from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from control_plane.api.caller import note_caller, source_of
+from control_plane.api.caller import note_caller, noted_session, source_of
 from control_plane.api.problems import problem, store_unavailable
+from control_plane.api.session_cookie import renewing, session_cookie
 from control_plane.auth.errors import TokenRefusedError, TooManyFailuresError
 from control_plane.auth.identity import Identity
 from control_plane.auth.sessions import Session
@@ -23,7 +23,6 @@ from control_plane.registry.errors import StoreUnavailableError
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login"})
 # Changes by a form, which cannot send a header: they check the form's own field.
 FORM_PATHS: Final = frozenset({"/logout"})
-COOKIE: Final = "outrigger_session"
 CSRF_HEADER: Final = "x-csrf-token"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 NO_TOKEN: Final = "a valid API token is needed: send it as `Authorization: Bearer ort_…`, or log in at /login"
@@ -69,6 +68,9 @@ class Door:
             await self._app(scope, receive, send)
             return
         refusal = await self._find_caller(scope)
+        session = noted_session(scope)
+        if session is not None and session.renewed:
+            send = renewing(send, scope, session.renewed)
         await (refusal or self._app)(scope, receive, send)
 
     async def _find_caller(self, scope: Scope) -> Response | None:
@@ -107,11 +109,6 @@ def _forged(scope: Scope, headers: Headers, session: Session) -> Response | None
     if scope["method"] in SAFE or scope["path"] in FORM_PATHS:
         return None
     return None if session.confirms(headers.get(CSRF_HEADER, "")) else problem(403, FORGED)
-
-
-def session_cookie(headers: Headers) -> str | None:
-    """Return the session's cookie of a request, if it has one."""
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE)
 
 
 def unauthorized() -> Response:

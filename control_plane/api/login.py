@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from html import escape
 from typing import Final, Protocol
-from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from starlette.responses import RedirectResponse, Response
@@ -15,11 +13,12 @@ from starlette.types import Scope
 
 from control_plane.api.bodies import form
 from control_plane.api.caller import session_of, source_of
-from control_plane.api.door import COOKIE, FORGED, Gate, session_cookie
+from control_plane.api.door import FORGED, Gate
 from control_plane.api.errors import RefusedRequestError
 from control_plane.api.guard import needs
 from control_plane.api.html import page
 from control_plane.api.problems import store_unavailable
+from control_plane.api.session_cookie import COOKIE, keep_cookie, plain_loopback, session_cookie
 from control_plane.auth.errors import TokenRefusedError, TooManyFailuresError
 from control_plane.auth.roles import Need, Role
 from control_plane.auth.sessions import Session
@@ -74,8 +73,7 @@ class LoginRoutes:
             return login_form(target, 403, NO_VIEWER, insecure=insecure)
         session = self.sessions.begin(identity.token_id)
         answer = RedirectResponse(target, 303)
-        secure = not _plain_loopback(request)
-        answer.set_cookie(COOKIE, session.cookie, secure=secure, httponly=True, samesite="strict")
+        keep_cookie(answer, request, session.cookie)
         return answer
 
     async def leave(self, request: Request) -> Response:
@@ -128,20 +126,10 @@ def _target(path: str) -> str:
     return path if _LOCAL_PATH.fullmatch(path) and path not in ("/login", "/logout") else "/"
 
 
-def _plain_loopback(request: Request) -> bool:
-    if request.url.scheme != "http":
-        return False
-    try:
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _insecure(request: Request) -> bool:
     """Say whether a browser would not keep the cookie: plain HTTP, and no proxy that says otherwise."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
-    return request.url.scheme == "http" and forwarded != "https" and not _plain_loopback(request)
+    return request.url.scheme == "http" and forwarded != "https" and not plain_loopback(request)
 
 
 def add_login_routes(app: FastAPI, gate: Gate, sessions: Sessions) -> None:

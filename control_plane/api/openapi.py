@@ -9,9 +9,10 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from control_plane.api.door import COOKIE, CSRF_HEADER, OPEN_PATHS
+from control_plane.api.door import CSRF_HEADER, OPEN_PATHS
 from control_plane.api.guard import NEED_KEY
 from control_plane.api.schemas import component_schemas
+from control_plane.api.session_cookie import COOKIE
 
 DESCRIPTION: Final = f"""\
 Policy of an Outrigger mesh: documents, keys, history, sidecars.

@@ -124,16 +124,19 @@ class Traffic:
             # Counted before anybody listened here: where it begins, not what came.
             return
         began_anew = before.epoch != after.epoch
-        for earlier, later in _pairs(before.versions, after.versions, anew=began_anew):
+        for earlier, later in told_pairs(before.versions, after.versions, anew=began_anew):
             if earlier is None or earlier.calls != later.calls:
                 self._take_version(earlier or VersionStatistics(later.model, later.version), later)
-        for was, now in _pairs(before.tiers, after.tiers, anew=began_anew):
+        for was, now in told_pairs(before.tiers, after.tiers, anew=began_anew):
             if was is None or was.requests != now.requests:
                 self._take_tier(was or TierStatistics(now.tier), now)
 
     def _take_version(self, earlier: VersionStatistics, later: VersionStatistics) -> None:
         now_s = self._clock()
-        counts = [max(now - then, 0) for now, then in zip(_numbers(later), _numbers(earlier), strict=True)]
+        counts = [
+            max(now - then, 0)
+            for now, then in zip(version_numbers(later), version_numbers(earlier), strict=True)
+        ]
         self._total.add(self._at, counts)
         duration = minus(later.duration, earlier.duration)
         first_byte = minus(later.first_byte, earlier.first_byte)
@@ -155,13 +158,13 @@ class Traffic:
             if len(self._tiers) >= MAX_LINES:
                 return
             ring = self._tiers[later.tier] = Ring(_TIER_WIDTH, self._at)
-        now, then = _tier_numbers(later), _tier_numbers(earlier)
+        now, then = tier_numbers(later), tier_numbers(earlier)
         ring.add(self._at, [max(one - other, 0) for one, other in zip(now, then, strict=True)])
 
     def _take_cache(self, before: CacheStatistics, after: CacheStatistics) -> None:
         if before == CacheStatistics():
             return
-        now, then = _cache_numbers(after), _cache_numbers(before)
+        now, then = cache_numbers(after), cache_numbers(before)
         if any(one < other for one, other in zip(now, then, strict=True)):
             then = (0,) * len(now)  # counting began anew
         self._total.add(self._at, [*_ZEROS, *(one - other for one, other in zip(now, then, strict=True))])
@@ -197,7 +200,7 @@ def _key(told: VersionStatistics | TierStatistics) -> tuple[str, str]:
     return (told.model, told.version) if isinstance(told, VersionStatistics) else (told.tier, "")
 
 
-def _pairs(before: Sequence[T], after: Sequence[T], *, anew: bool) -> Iterable[tuple[T | None, T]]:
+def told_pairs(before: Sequence[T], after: Sequence[T], *, anew: bool) -> Iterable[tuple[T | None, T]]:
     """Yield each of `after` with what was told of the same before, None when nothing was."""
     if anew:
         return ((None, item) for item in after)
@@ -209,7 +212,8 @@ def _pairs(before: Sequence[T], after: Sequence[T], *, anew: bool) -> Iterable[t
     return ((known.get(_key(item)), item) for item in after)
 
 
-def _numbers(told: VersionStatistics) -> tuple[int, ...]:
+def version_numbers(told: VersionStatistics) -> tuple[int, ...]:
+    """Return what is counted of a version, in the order of its fields."""
     return (
         told.calls,
         told.errors,
@@ -221,11 +225,13 @@ def _numbers(told: VersionStatistics) -> tuple[int, ...]:
     )
 
 
-def _tier_numbers(told: TierStatistics) -> tuple[int, ...]:
+def tier_numbers(told: TierStatistics) -> tuple[int, ...]:
+    """Return what is counted of a Tier, in the order of its fields."""
     return (told.requests, told.limited, told.errors, told.tokens)
 
 
-def _cache_numbers(told: CacheStatistics) -> tuple[int, ...]:
+def cache_numbers(told: CacheStatistics) -> tuple[int, ...]:
+    """Return hits, misses, and what they saved: millionths of money, and tokens."""
     saved = told.saved_prompt_tokens + told.saved_completion_tokens
     return (told.hits, told.misses, told.saved_cost_micros, saved)
 

@@ -51,6 +51,11 @@ class Fleet:
         on_acknowledged: told how many seconds after its publishing a revision is in force at a sidecar.
         mark: random bytes of this process.
         log: where revisions and refusals are told.
+        replica: what people call this replica of the control plane, where there are several.
+
+    Attributes:
+        moves: grows whenever something changes of which sidecars there are and what they hold.
+        reports: grows with each report beside their answers.
     """
 
     def __init__(
@@ -63,7 +68,11 @@ class Fleet:
         mark: bytes,
         log: FilteringBoundLogger,
         on_acknowledged: Callable[[float], None] = lambda seconds: None,
+        replica: str = "",
     ) -> None:
+        self.moves = 0
+        self.reports = 0
+        self._replica = replica
         self._clock = clock
         self._now = now
         self._later = later
@@ -95,6 +104,7 @@ class Fleet:
         One with a lower revision than the newest is a way back that is taken at once.
         """
         self._next, self._next_s = policy, self._clock()
+        self.moves += 1
         self._advance()
 
     def _advance(self) -> None:
@@ -129,6 +139,7 @@ class Fleet:
         return newest.rollout.deadline_s or self._started_s + PAUSE_S
 
     def _start(self, policy: Policy, now_s: float) -> None:
+        self.moves += 1
         newest = self._editions.newest
         back = newest is not None and policy.revision <= newest.revision
         if back and self._editions.go_back(policy.revision):
@@ -181,6 +192,7 @@ class Fleet:
             earlier.connected = False
             earlier.wake()
         self._sidecars[identity.sidecar] = sidecar
+        self.moves += 1
         self._forget(now_s)
         return sidecar
 
@@ -189,6 +201,7 @@ class Fleet:
         if not sidecar.connected:
             return
         sidecar.connected, sidecar.gone_s = False, self._clock()
+        self.moves += 1
         newest = self._editions.newest
         if newest is not None and self._sidecars.get(sidecar.identity.sidecar) is sidecar:
             before = newest.rollout.phase
@@ -199,6 +212,7 @@ class Fleet:
         """Return what `sidecar` is to be sent now, and count it as sent; None when there is nothing."""
         parcel = self._due(sidecar)
         if parcel is not None:
+            self.moves += 1
             return sidecar.send(parcel)
         return sidecar.questions.popleft() if sidecar.questions else None
 
@@ -220,6 +234,7 @@ class Fleet:
         now_s = self._clock()
         again = sidecar.acknowledged == version
         sent = sidecar.accept(version, now_s)
+        self.moves += 1
         if sent is None or again:
             return
         moved = False
@@ -235,6 +250,7 @@ class Fleet:
         """Take in that `sidecar` refuses `version`."""
         now_s, identity = self._clock(), sidecar.identity
         refusal = sidecar.refuse(version, reason, now_s)
+        self.moves += 1
         self._log.warning("snapshot refused", sidecar=identity.sidecar, version=version, reason=reason)
         if refusal is None:
             return
@@ -257,6 +273,8 @@ class Fleet:
     def told(self, sidecar: Sidecar, told: Told) -> None:
         """Take in what `sidecar` reports beside its answers."""
         before, sidecar.told = sidecar.told, told
+        self.reports += 1
+        self.moves += before.envoy is not told.envoy
         for listener in self._listeners:
             try:
                 listener(before, told)
@@ -321,6 +339,7 @@ class Fleet:
             epoch=told.epoch,
             versions=told.versions,
             cache=told.cache,
+            replica=self._replica,
         )
 
     def _forget(self, now_s: float) -> None:

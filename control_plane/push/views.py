@@ -95,6 +95,7 @@ class SidecarView:
         epoch: when this changes, `versions` began anew.
         versions: how each version of each Model does there.
         cache: what its cache did since its agent began, and holds now.
+        replica: the replica of the control plane that it is connected to, or was last; "" for the only one.
     """
 
     id: str
@@ -113,6 +114,7 @@ class SidecarView:
     epoch: str = ""
     versions: tuple[VersionStatistics, ...] = ()
     cache: CacheStatistics = field(default_factory=CacheStatistics)
+    replica: str = ""
 
 
 @dataclass(frozen=True, slots=True)

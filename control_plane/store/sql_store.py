@@ -13,6 +13,7 @@ from control_plane.registry.errors import StoreUnavailableError
 from control_plane.store.failures import fatal_at_open, translated
 from control_plane.store.migrating import migrate
 from control_plane.store.reading import SqlReading
+from control_plane.store.shared import SqlShared
 from control_plane.store.writing import SqlWriting
 
 FIRST_ANSWER_S: Final = 2.0
@@ -93,6 +94,12 @@ class SqlStore:
         """Add rows that nobody has in memory; no lock over replicas."""
         async with self._transaction(writes=False) as connection:
             yield SqlWriting(connection, lambda: self._database.announce(connection))
+
+    @contextlib.asynccontextmanager
+    async def shared(self) -> AsyncIterator[SqlShared]:
+        """Look at what replicas share, or change it; no lock over replicas."""
+        async with self._transaction(writes=False) as connection:
+            yield SqlShared(connection)
 
     async def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` when another replica announced something, until cancelled."""

@@ -41,7 +41,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 metadata: Final = MetaData()
-SCHEMA: Final = "0005"
+SCHEMA: Final = "0006"
 """The last migration: the one that leads to these tables."""
 
 revisions: Final = Table(
@@ -159,6 +159,29 @@ bulletins: Final = Table(
     Column("made_at", UtcDateTime, nullable=False),
     Column("due_at", UtcDateTime, nullable=False),
     Column("attempts", Integer, nullable=False),
+)
+
+# The replicas of the control plane, and what each tells the others: whether it is there (`beat` grows), which
+# revision all its sidecars obey, its sidecars (`views`), and what they counted (`totals`).
+replicas: Final = Table(
+    "replicas",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("obeys", BigInteger, nullable=False),
+    Column("views_edition", BigInteger, nullable=False),
+    Column("views", LargeBinary, nullable=False),
+    Column("totals_edition", BigInteger, nullable=False),
+    Column("totals", LargeBinary, nullable=False),
+)
+
+# Sessions of the dashboard that were logged out, until they would have ended by themselves.
+ended_sessions: Final = Table(
+    "ended_sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("until_s", Double, nullable=False),
 )
 
 settings: Final = Table(

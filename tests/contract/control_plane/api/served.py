@@ -22,6 +22,7 @@ from fastapi import FastAPI
 from control_plane.api.application import Parts, create_application
 from control_plane.api.playground import Proxy
 from control_plane.api.ports import Surroundings
+from control_plane.auth.ended import EndedSessions
 from control_plane.auth.gate import Gate
 from control_plane.auth.roles import Role
 from control_plane.auth.sessions import Sessions
@@ -99,9 +100,8 @@ async def serve(
 
     log = structlog.get_logger()
     sealer = FernetSealer(key_source(None, data_dir, secrets.token_bytes))
-    registry = Registry(
-        store_for(None, data_dir), sealer, now=now, random_bytes=secrets.token_bytes, log=log, poll_s=0.1
-    )
+    store = store_for(None, data_dir)
+    registry = Registry(store, sealer, now=now, random_bytes=secrets.token_bytes, log=log, poll_s=0.1)
     await registry.open()
     fleet = Fleet(
         clock=time.monotonic,
@@ -120,7 +120,7 @@ async def serve(
         now=now,
         check=_matches,
     )
-    sessions = Sessions(time.monotonic, secrets.token_bytes)
+    sessions = Sessions(time.time, secrets.token_bytes, b"k", EndedSessions(store, time.time))
     questions = Questions(fleet, lambda: secrets.randbits(64))
     surroundings = Surroundings(now, secrets.token_bytes)
     parts = Parts(registry, fleet, gate, sessions, surroundings, log, questions, proxy)

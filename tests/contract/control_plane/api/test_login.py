@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from control_plane.api.door import COOKIE, CSRF_HEADER
+from control_plane.api.door import CSRF_HEADER
+from control_plane.api.session_cookie import COOKIE
 from control_plane.auth.roles import Role
 from tests.contract.control_plane.api.papers import backend
 from tests.contract.control_plane.api.served import ADMIN, Served
