@@ -2,12 +2,21 @@
 
 {{/* "true" on PostgreSQL, "" on SQLite. */}}
 {{- define "outrigger.onPostgresql" -}}
-{{- if or .Values.controlPlane.database.url .Values.controlPlane.database.existingSecret .Values.postgresql.bundled.enabled }}true{{ end }}
+{{- if or (include "outrigger.databaseIsMade" .) .Values.controlPlane.database.existingSecret }}true{{ end }}
+{{- end }}
+
+{{/* "true" when the chart makes the Secret of the database's URL. */}}
+{{- define "outrigger.databaseIsMade" -}}
+{{- if or .Values.controlPlane.database.url .Values.postgresql.bundled.enabled }}true{{ end }}
 {{- end }}
 
 {{/* "true" when the URL of the Redis holds a password, or is in a Secret already. */}}
 {{- define "outrigger.redisIsSecret" -}}
-{{- if or .Values.redis.existingSecret (regexMatch "@|[?&](username|password)=" .Values.redis.url) }}true{{ end }}
+{{- if .Values.redis.url }}
+{{- if regexMatch "@|[?&](username|password)=" .Values.redis.url }}true{{ end }}
+{{- else if not .Values.redis.bundled.enabled }}
+{{- if .Values.redis.existingSecret }}true{{ end }}
+{{- end }}
 {{- end }}
 
 {{- define "outrigger.checkValues" -}}
@@ -21,11 +30,14 @@
 {{- fail "controlPlane.autoscaling.enabled needs PostgreSQL: SQLite serves one replica only; set controlPlane.database.url or controlPlane.database.existingSecret" }}
 {{- end }}
 {{- end }}
-{{- if gt (len (compact (list $database.url $database.existingSecret (ternary "bundled" "" .Values.postgresql.bundled.enabled)))) 1 }}
-{{- fail "only one of controlPlane.database.url, controlPlane.database.existingSecret and postgresql.bundled.enabled may be set" }}
+{{- if and $database.url .Values.postgresql.bundled.enabled }}
+{{- fail "controlPlane.database.url and postgresql.bundled.enabled exclude each other" }}
 {{- end }}
-{{- if gt (len (compact (list .Values.redis.url .Values.redis.existingSecret (ternary "bundled" "" .Values.redis.bundled.enabled)))) 1 }}
-{{- fail "only one of redis.url, redis.existingSecret and redis.bundled.enabled may be set" }}
+{{- if and .Values.redis.url .Values.redis.bundled.enabled }}
+{{- fail "redis.url and redis.bundled.enabled exclude each other" }}
+{{- end }}
+{{- if contains "@" .Values.controlPlane.prometheusUrl }}
+{{- fail "controlPlane.prometheusUrl may hold no password: let the Prometheus be reached without one from the control plane" }}
 {{- end }}
 {{- if and $database.url (not (regexMatch "^postgres(ql)?://." $database.url)) }}
 {{- fail "controlPlane.database.url must begin with postgresql:// (leave it empty for SQLite)" }}

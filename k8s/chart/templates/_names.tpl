@@ -66,9 +66,17 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 
 {{- define "outrigger.databaseSecret" -}}
-{{- .Values.controlPlane.database.existingSecret | default (printf "%s-database" (include "outrigger.fullname" .)) }}
+{{- if include "outrigger.databaseIsMade" . }}
+{{- include "outrigger.fullname" . }}-database
+{{- else }}
+{{- .Values.controlPlane.database.existingSecret }}
+{{- end }}
 {{- end }}
 
 {{- define "outrigger.redisSecret" -}}
-{{- .Values.redis.existingSecret | default (include "outrigger.redis" .) }}
+{{- if .Values.redis.url }}
+{{- include "outrigger.redis" . }}
+{{- else }}
+{{- .Values.redis.existingSecret }}
+{{- end }}
 {{- end }}

@@ -42,6 +42,16 @@ podAntiAffinity:
 {{- end }}
 {{- end }}
 
+{{/* Call with the part's values. Where each node has a replica already, one has to go before the next can come. */}}
+{{- define "outrigger.oneAfterAnother" -}}
+type: RollingUpdate
+{{- if eq .antiAffinity "required" }}
+rollingUpdate: {maxUnavailable: 1, maxSurge: 0}
+{{- else }}
+rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+{{- end }}
+{{- end }}
+
 {{/* Where a pod may run. Call as outrigger.affinity. */}}
 {{- define "outrigger.placement" -}}
 {{- with .values.priorityClassName }}

@@ -246,11 +246,18 @@ def test_wrong_values_are_refused(values: Object) -> None:
         ({"redis": {"url": "http://a:s3cret@b"}}, "redis.url must begin with redis://"),
         (
             {"redis": {"url": "redis://:s3cret@b", "bundled": {"enabled": True}}},
-            "only one of redis.url, redis.existingSecret and redis.bundled.enabled",
+            "redis.url and redis.bundled.enabled exclude each other",
         ),
         (
-            {"controlPlane": {"database": {"url": "postgresql://a:s3cret@b/c", "existingSecret": "x"}}},
-            "only one of controlPlane.database.url",
+            {
+                "controlPlane": {"database": {"url": "postgresql://a:s3cret@b/c"}},
+                "postgresql": {"bundled": {"enabled": True}},
+            },
+            "controlPlane.database.url and postgresql.bundled.enabled exclude each other",
+        ),
+        (
+            {"controlPlane": {"prometheusUrl": "http://me:s3cret@prometheus:9090"}},
+            "prometheusUrl may hold no password",
         ),
         (
             {
@@ -337,11 +344,27 @@ def test_production_is_two_replicas_on_postgresql() -> None:
     control = only(found, "Deployment", "control-plane")["spec"]
     assert control["replicas"] == 2
     assert control["strategy"]["type"] == "RollingUpdate"
-    assert "requiredDuringSchedulingIgnoredDuringExecution" in json.dumps(control["template"]["spec"])
+    assert "podAntiAffinity" in control["template"]["spec"]["affinity"]
     assert only(found, "Deployment", "controller")["spec"]["replicas"] == 2
     assert only(found, "PodDisruptionBudget", "control-plane")["spec"]["minAvailable"] == 1
     assert not [o for o in found if o["kind"] == "PersistentVolumeClaim"]
     assert environment(found)["OUTRIGGER_DATABASE"]["secretKeyRef"]["name"] == "outrigger-postgresql"
+
+
+def test_a_url_beats_the_secret_of_the_production_values() -> None:
+    """So that `-f values-production.yaml --set controlPlane.database.url=…` is what it says."""
+    url = {"controlPlane": {**CASES["production"]["controlPlane"], "database": {"url": "postgresql://db/x"}}}
+    for existing in ("", "other"):
+        url["controlPlane"]["database"]["existingSecret"] = existing
+        found = objects(url)
+        assert environment(found)["OUTRIGGER_DATABASE"]["secretKeyRef"]["name"] == "outrigger-database"
+        assert only(found, "Secret", "-database")
+
+
+def test_replicas_on_nodes_of_their_own_are_replaced_one_after_another() -> None:
+    """Else the new one would wait for a node that the old ones do not leave."""
+    rolled = only(objects(EVERYTHING), "Deployment", "control-plane")["spec"]["strategy"]["rollingUpdate"]
+    assert rolled == {"maxUnavailable": 1, "maxSurge": 0}
 
 
 def test_an_autoscaler_owns_the_number_of_replicas() -> None:
