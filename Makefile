@@ -6,8 +6,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Tests wait more than they compute: three at a time keep two cores busy.
 WORKERS ?= 3
+# How long and in which order `make soak` breaks things, and how many histories it tries without processes.
+SOAK_MINUTES ?= 20
+SOAK_ORDER ?= 1
+SOAK_HISTORIES ?= 100000
+# For each parser.
+FUZZ_MINUTES ?= 10
 
-.PHONY: help up test unit e2e check format bench reproduce docs lock proto crds manifests clean
+.PHONY: help up test unit e2e check format bench soak fuzz reproduce docs lock proto crds manifests clean
 
 help: ## List the targets
 	@grep -E '^[a-zA-Z.]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +56,13 @@ format: $(STAMP) ## Format and fix what the linter can fix
 
 bench: $(STAMP) ## Measure against the no-op floor (and the rivals that are installed)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(STAMP) ## Break everything in turn under load for SOAK_MINUTES (20), and check every answer
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --order $(SOAK_ORDER) $(ARGS)
+	$(BIN)/python -m tests.soak.histories $(SOAK_HISTORIES)
+
+fuzz: $(STAMP) ## Feed each parser with what nobody would send, for FUZZ_MINUTES (10)
+	$(BIN)/python -m tests.soak.fuzz --minutes $(FUZZ_MINUTES) $(ARGS)
 
 reproduce: $(STAMP) ## Measure the tables of three articles again and write docs/reproduction.md
 	$(BIN)/python -m tests.reproduce $(ARGS)
