@@ -97,8 +97,7 @@ class StreamRecorder:
             return self._without_usage(chunk, end)
         except (NotJoinable, EventTooLarge):
             self._works = False
-            held, self._tail = self._tail, b""
-            return held + chunk if held else None
+            return None
 
     def _join(self, data: bytes) -> list[tuple[Event, dict[str, Any]]]:
         found = []
@@ -111,20 +110,27 @@ class StreamRecorder:
         return found
 
     def _without_usage(self, chunk: bytes, end: bool) -> bytes | None:
-        """Join whole events and drop the usage from them; what is not whole yet waits for the rest."""
+        """Join whole events and drop the usage from them; what is not whole yet waits for the rest.
+
+        From an event on that cannot be joined all passes as it is.
+        """
         data = self._tail + chunk
         whole = 0
         out: list[bytes] = []
         changed = bool(self._tail)
-        for end_of_event in event_ends(data):
-            block, whole = data[whole:end_of_event], end_of_event
-            visible = self._visible(block)
-            changed = changed or visible is not block
-            out.append(visible)
-        if len(data) - whole > MAX_EVENT_BYTES:
-            raise EventTooLarge("an event does not end")
+        try:
+            for end_of_event in event_ends(data):
+                block = data[whole:end_of_event]
+                visible = self._visible(block)
+                changed = changed or visible is not block
+                out.append(visible)
+                whole = end_of_event
+            if len(data) - whole > MAX_EVENT_BYTES:
+                raise EventTooLarge("an event does not end")
+        except (NotJoinable, EventTooLarge):
+            self._works = False
         self._tail = data[whole:]
-        if end:
+        if end or not self._works:
             out.append(self._tail)
             self._tail = b""
         return b"".join(out) if changed or self._tail else None

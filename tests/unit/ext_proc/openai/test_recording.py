@@ -127,6 +127,18 @@ def test_what_cannot_be_recorded_passes_on(hides: bool) -> None:
     assert not recorder.complete
 
 
+def test_what_was_hidden_stays_hidden_when_something_unreadable_follows() -> None:
+    """In the same chunk or in the next; from there on all passes as it is."""
+    junk = [b"data: junk\n\n", DONE]
+    stream = [*WITH_USAGE, *junk]
+    apart, _ = passed(stream, hides=True)
+    together, recorder = passed([b"".join(stream)], hides=True)
+    assert apart == together
+    assert b"completion_tokens" not in together
+    assert together.endswith(b"".join(junk))
+    assert not recorder.complete
+
+
 def test_a_long_stream_passes_on_unrecorded() -> None:
     """Beyond the bound nothing more is held."""
     recorder = StreamRecorder(Operation.CHAT, hides_usage=True, max_bytes=100)
