@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from control_plane.cli.commands import COMMANDS, Entry
+from control_plane.cli.cores import leave_no_core
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.signals import leave_on_signals
 from ext_proc.quick_start import without
@@ -124,6 +125,7 @@ def told(error: Exception) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
+    leave_no_core()
     try:
         # httpx has a command too, for which it would load pygments and half of rich at each of ours.
         with without("httpx._main"):
