@@ -134,7 +134,7 @@ class Everywhere:
         known = self.others
         self.others = {}
         for row in rows:
-            other = known.get(row.id) or Other(row, now_s)
+            other = known.get(row.id) or _met(row, now_s)
             if other.row.beat != row.beat:
                 other.seen_s = now_s
             other.row, other.dead = row, now_s - other.seen_s > DEAD_AFTER_S
@@ -146,6 +146,11 @@ class Everywhere:
         before, other.total = other.total, total
         for listener in self._listeners:
             listener(before, total)
+
+
+def _met(row: ReplicaRow, now_s: float) -> Other:
+    """Return a replica that was not known; of one that has told no sum yet, all that it will is news."""
+    return Other(row, now_s, total=Told(epoch=row.id if not row.totals_edition else ""))
 
 
 def _rank(view: SidecarView) -> tuple[bool, float]:

@@ -56,9 +56,9 @@ class Fleet:
         self.asked += [message for _ in names]
 
 
-def row(name: str = "b", *, beat: int = 1, obeys: int = REVISION) -> ReplicaRow:
+def row(name: str = "b", *, beat: int = 1, obeys: int = REVISION, totals: int = 0) -> ReplicaRow:
     """Return another replica's row."""
-    return ReplicaRow(name, name, beat, obeys)
+    return ReplicaRow(name, name, beat, obeys, totals_edition=totals)
 
 
 @pytest.fixture
@@ -128,15 +128,16 @@ def test_without_news_of_the_others_nobody_knows(clock: Clock) -> None:
 
 
 def test_listeners_hear_this_replicas_sidecars_and_each_others_sum(clock: Clock) -> None:
-    """The first sum of another is where it begins: nothing was told before it."""
+    """Of one that has counted before, the first sum is where it begins; of a new one all of it is news."""
     heard: list[tuple[str, str]] = []
     everywhere = seen(Fleet(), clock)
     everywhere.listen(lambda before, after: heard.append((before.epoch, after.epoch)))
-    everywhere.looked([row()])
-    everywhere.told("b", Told(epoch="x"))
-    everywhere.looked([row(beat=2)])
-    everywhere.told("b", Told(epoch="y"))
-    assert heard == [("a", "b"), ("", "x"), ("x", "y")]
+    everywhere.looked([row("new"), row("old", totals=3)])
+    for name in ("new", "old"):
+        everywhere.told(name, Told(epoch=name))
+    everywhere.looked([row("new", beat=2)])
+    everywhere.told("new", Told(epoch="x"))
+    assert heard == [("a", "b"), ("new", "new"), ("", "old"), ("new", "x")]
 
 
 def test_questions_and_evidence_are_of_this_replicas_own(clock: Clock) -> None:
