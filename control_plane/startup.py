@@ -1,8 +1,11 @@
-"""The documents of a start: files are applied again, the demo only where nothing is, and it makes room."""
+"""The documents of a start: files are applied again, the demo only where nothing is, and it makes room.
+
+What is mirrored meanwhile has another owner than the files, and stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
@@ -42,7 +45,7 @@ async def apply_at_start(
     Raises:
         InvalidDocumentsError: a file is refused, by itself or beside what is stored.
     """
-    raws = read_files(settings.files, stdin)
+    raws = _ours(book.head, read_files(settings.files, stdin), log)
     if settings.demo and book.head.stored:
         # Its provider may listen on another port this time; everything else is the user's by now.
         raws = [raw for raw in raws if raw.value["kind"] == "Backend" and _is_stored(book, raw)]
@@ -77,7 +80,29 @@ def demo_left(head: Head) -> set[DocumentKey]:
         (value["kind"], value["metadata"]["name"]): value
         for value in demo_documents(backend.value["spec"]["url"])
     }
-    return {key for key, value in demo.items() if key in head.stored and head.stored[key].value == value}
+    left = {key: head.stored[key] for key in demo if key in head.stored}
+    return {key for key, stored in left.items() if not stored.owner and stored.value == demo[key]}
+
+
+def _ours(head: Head, raws: Sequence[RawDocument], log: FilteringBoundLogger) -> list[RawDocument]:
+    """Return `raws` without the documents that are mirrored, each of which is warned of."""
+    ours: list[RawDocument] = []
+    for raw in raws:
+        stored = head.stored.get(_key(raw))
+        if stored is None or not stored.owner:
+            ours.append(raw)
+            continue
+        document = f"{stored.kind}/{stored.name}"
+        log.warning("not applied: it is mirrored", document=document, owner=stored.owner, place=raw.place())
+    return ours
+
+
+def _key(raw: RawDocument) -> DocumentKey:
+    """Return kind and name of a document that may be wrong."""
+    value = raw.value if isinstance(raw.value, Mapping) else {}
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return str(value.get("kind")), str(name)
 
 
 def _is_stored(book: Book, raw: RawDocument) -> bool:

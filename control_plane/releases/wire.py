@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from control_plane.releases.analysis import Analysis
-from control_plane.releases.machine import Standing
+from control_plane.releases.machine import Phase, Standing
 
 
 @cache
@@ -26,12 +28,29 @@ def standing_bytes(standing: Standing) -> bytes:
 
 
 def standing_of(content: bytes) -> Standing:
-    """Read a standing back.
+    """Read a standing back, one of a newer build too while replicas are exchanged one by one.
+
+    Fields that this build does not know are left out. So are decisions with a phase that it does not know,
+    and a Release in such a phase is paused as far as this build is concerned: its share stays.
 
     Raises:
         ValueError: it is none.
     """
-    return _standing().validate_json(content)
+    try:
+        return _standing().validate_json(content)
+    except ValueError:
+        return _standing().validate_json(json.dumps(_in_known_phases(json.loads(content))))
+
+
+def _in_known_phases(value: Any) -> Any:
+    if not isinstance(value, dict) or not isinstance(value.get("decisions", []), list):
+        return value
+    known = frozenset(Phase)
+    made = [item for item in value.get("decisions", []) if isinstance(item, dict)]
+    decisions = [item for item in made if item.get("phase") in known]
+    phase = value.get("phase")
+    is_newer = isinstance(phase, str) and phase not in known
+    return {**value, "decisions": decisions, "phase": Phase.PAUSED if is_newer else phase}
 
 
 def analysis_bytes(analysis: Analysis) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from control_plane.registry.values import Actor, Applied, DocumentKey, Head, StoredDocument
 from control_plane.resources.demo import demo_documents
@@ -120,3 +121,18 @@ async def test_what_a_demo_has_left_makes_room_for_files(tmp_path: Path) -> None
     await start(book, settings(tmp_path, text))
     left = {(value["kind"], value["metadata"]["name"]) for value in demo}
     assert book.without == left - {("Model", mine["metadata"]["name"]), ("Tier", "gold")}
+
+
+async def test_what_is_mirrored_is_left_to_its_owner(tmp_path: Path) -> None:
+    """With a warning, whatever else is in the file; no demo takes it away either."""
+    demo = demo_documents("http://127.0.0.1:5/v1")
+    backend = {"kind": "Backend", "metadata": {"name": "b"}, "spec": {}}
+    found = stored(*demo, backend)
+    book = Book()
+    book.head = replace(
+        book.head, stored={key: replace(item, owner="kubernetes") for key, item in found.items()}
+    )
+    with capture_logs() as logs:
+        await start(book, settings(tmp_path, DOCUMENTS))
+    assert [(names, len(book.without)) for names, _, _ in book.applied] == [(["Model/m"], 0)]
+    assert [(entry["document"], entry["owner"]) for entry in logs] == [("Backend/b", "kubernetes")]

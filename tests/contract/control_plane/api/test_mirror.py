@@ -163,13 +163,14 @@ async def test_how_far_it_has_come_is_read_cheaply(served: Served, admin: httpx.
 async def test_a_body_of_another_form_changes_nothing(admin: httpx.AsyncClient) -> None:
     """Documents that cannot be read are told as such, one by one."""
     await mirror(admin, backend())
-    for body in (
+    bodies: tuple[object, ...] = (
         [],
         {},
         {"documents": 1},
         {"documents": [], "more": 1},
         {"documents": [], "secrets": {"a": 1}},
-    ):
+    )
+    for body in bodies:
         assert (await admin.put(PATH, json=body)).status_code == 422
     found = await mirror(admin, backend(), *([1], {"kind": "\ud800"}, {"kind": "Tier"}))  # type: ignore[arg-type]
     assert [item["reason"] for item in found["items"]] == ["Invalid", "Accepted", "Invalid", "Invalid"]
