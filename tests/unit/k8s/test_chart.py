@@ -330,11 +330,13 @@ def test_the_encryption_key_stays_with_the_database() -> None:
 
 
 def test_one_replica_on_sqlite_has_a_volume() -> None:
-    """And is never two: the old pod goes before the new one comes."""
+    """Which outlives an uninstall. It is never two: the old pod goes before the new one comes."""
     found = objects()
     control = only(found, "Deployment", "control-plane")["spec"]
     assert (control["replicas"], control["strategy"]) == (1, {"type": "Recreate"})
-    assert only(found, "PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteOnce"]
+    volume = only(found, "PersistentVolumeClaim")
+    assert volume["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert volume["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert "OUTRIGGER_DATABASE" not in environment(found)
 
 
