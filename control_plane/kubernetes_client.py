@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
 import orjson
 
 if TYPE_CHECKING:
+    import aiohttp
     from kubernetes.aio.client.api_client import ApiClient
 
 __all__ = ["KubeConfigError", "Kubernetes", "KubernetesError", "connect"]
@@ -91,13 +91,13 @@ class Kubernetes:
         Raises:
             KubernetesError: it refuses, answers nothing in time, or answers no JSON object.
         """
-        timeout = aiohttp.ClientTimeout(total=within_s)
+        timeout = _timeout(total=within_s)
         response = await self._ask(
             method, path, query, timeout, body=body, content_type=content_type, accept=accept
         )
         try:
             content = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _failures() as error:
             raise _unreachable(error) from error
         finally:
             response.release()
@@ -119,7 +119,7 @@ class Kubernetes:
         Raises:
             KubernetesError: refused, broken off, or an `ERROR` event (410 once the version is too old).
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CALL_WITHIN_S, sock_read=silent_s)
+        timeout = _timeout(sock_connect=CALL_WITHIN_S, sock_read=silent_s)
         response = await self._ask("GET", path, (*query, ("watch", "true")), timeout, accept=accept)
         try:
             if response.status != 200:
@@ -134,7 +134,7 @@ class Kubernetes:
                         int(status.get("code") or 500), str(status.get("reason") or "Error"), _said(status)
                     )
                 yield event
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except _failures() as error:
             raise _unreachable(error) from error
         finally:
             # Not released to the pool: a watch that is left has more to come.
@@ -165,7 +165,7 @@ class Kubernetes:
                 auth_settings=["BearerToken"],
             )
             response = await self._client.call_api(verb, url, headers, sent, _request_timeout=within)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _failures() as error:
             raise _unreachable(error) from error
         answer: aiohttp.ClientResponse = response.response
         return answer
@@ -210,6 +210,20 @@ def own_namespace(environment: Mapping[str, str], file: Path = NAMESPACE_FILE) -
         return file.read_text(encoding="utf-8").strip() or None
     except OSError:
         return None
+
+
+def _timeout(**limits_s: float) -> aiohttp.ClientTimeout:
+    import aiohttp  # noqa: PLC0415 - see `connect`
+
+    return aiohttp.ClientTimeout(**limits_s)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Return what a call raises that gets no answer."""
+    import aiohttp  # noqa: PLC0415 - see `connect`
+
+    # A ValueError is a line of a watch that is too long.
+    return (aiohttp.ClientError, TimeoutError, OSError, ValueError)
 
 
 def _object(content: bytes) -> dict[str, Any]:

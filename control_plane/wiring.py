@@ -10,11 +10,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvicorn
@@ -31,6 +31,7 @@ from control_plane.api.release_series import ReleaseSeries
 from control_plane.auth.ended import LOOK_EVERY_S, EndedSessions
 from control_plane.auth.first_admin import ensure_admin
 from control_plane.auth.gate import Gate
+from control_plane.auth.service_accounts import is_signed
 from control_plane.auth.session_key import session_key, with_token
 from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
@@ -39,7 +40,7 @@ from control_plane.bulletins.post import Post
 from control_plane.halting import Halting
 from control_plane.playground import HttpProxy
 from control_plane.prometheus import Prometheus
-from control_plane.push.admission import Admission
+from control_plane.push.admission import Admission, MayJoin, Pass
 from control_plane.push.fleet import Fleet
 from control_plane.push.policy import Policy
 from control_plane.push.questions import Questions
@@ -55,13 +56,17 @@ from control_plane.replicas.totals import Totals
 from control_plane.resources.compile import compile_snapshot
 from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import VARIABLE, key_source
-from control_plane.settings import ADMIN_TOKEN_LINE, ControlPlaneSettings
+from control_plane.settings import ADMIN_TOKEN_LINE, ControlPlaneSettings, PushTls
 from control_plane.startup import apply_at_start
 from control_plane.store.opening import store_for
 from ext_proc.contract.policies import Rank, rank
 from ext_proc.contract.snapshot import Snapshot
 from ext_proc.quick_start import started, without
 from ext_proc.telemetry.logs import configure_logging
+
+if TYPE_CHECKING:
+    from control_plane.webhook.running import InCluster
+    from control_plane.webhook.settings import WebhookSettings
 
 API_STOP_S = 2
 SQLITE = "sqlite"  # on it there is one replica
@@ -80,21 +85,28 @@ class _ApiServer(uvicorn.Server):
         yield
 
 
-def run_control_plane(settings: ControlPlaneSettings) -> None:
-    """Serve the API and the push stream until SIGINT or SIGTERM.
+def run_control_plane(settings: ControlPlaneSettings, cluster: WebhookSettings | None = None) -> None:
+    """Serve the API and the push stream until SIGINT or SIGTERM, and what `cluster` asks for.
 
     Raises:
         InvalidDocumentsError: a file of `settings` is refused.
         RegistryError: the database cannot be used.
         PushAddressError: the push address cannot be listened on.
         OSError: the API's address cannot be listened on.
+        KubeConfigError, KubernetesError: the cluster cannot be asked.
+        CertificateFilesError: the webhook's certificate cannot be used.
     """
     configure_logging("control-plane", settings.log_level)
     stdin = sys.stdin.buffer.read() if Path("-") in settings.files else None
-    uvloop.run(_serve(settings, stdin, structlog.get_logger("control-plane")))
+    uvloop.run(_serve(settings, cluster, stdin, structlog.get_logger("control-plane")))
 
 
-async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: FilteringBoundLogger) -> None:
+async def _serve(
+    settings: ControlPlaneSettings,
+    cluster: WebhookSettings | None,
+    stdin: bytes | None,
+    log: FilteringBoundLogger,
+) -> None:
     loop = asyncio.get_running_loop()
     store, sealer = store_for(settings.database, settings.data_dir), _sealer(settings)
     registry = Registry(store, sealer, now=_now, random_bytes=secrets.token_bytes, log=log)
@@ -158,17 +170,19 @@ async def _serve(settings: ControlPlaneSettings, stdin: bytes | None, log: Filte
             clock=time.monotonic,
             now=_now,
         )
-        await _listen_and_serve(
-            settings,
-            registry,
-            fleet,
-            everywhere=everywhere,
-            gate=gate,
-            sessions=sessions,
-            log=log,
-            series=(acknowledged, halts, releases, bulletins),
-            background=(runner.run, courier.run, asking.run, ended.run, *(() if alone else (board.run,))),
-        )
+        async with _in_cluster(cluster, settings, log) as inside:
+            await _listen_and_serve(
+                settings,
+                registry,
+                fleet,
+                everywhere=everywhere,
+                gate=gate,
+                sessions=sessions,
+                inside=inside,
+                log=log,
+                series=(acknowledged, halts, releases, bulletins),
+                background=(runner.run, courier.run, asking.run, ended.run, *(() if alone else (board.run,))),
+            )
     finally:
         await halting.close()
         await registry.close()
@@ -182,6 +196,7 @@ async def _listen_and_serve(
     everywhere: Everywhere,
     gate: Gate,
     sessions: Sessions,
+    inside: InCluster | None,
     log: FilteringBoundLogger,
     series: Iterable[Collector],
     background: Iterable[Callable[[], Coroutine[Any, Any, None]]],
@@ -197,7 +212,7 @@ async def _listen_and_serve(
         questions,
         proxy=HttpProxy(settings.playground_proxy) if settings.playground_proxy else None,
         here=fleet,
-        series=series,
+        series=(*series, *(inside.series if inside else ())),
     )
     # FastAPI asks of each route whether it has models of pydantic 1, and would load all of that to know.
     with without("pydantic.v1"):
@@ -208,13 +223,17 @@ async def _listen_and_serve(
         fleet,
         settings.push_address,
         log,
-        tls=settings.push_tls,
-        admission=Admission(gate.may_join, log),
+        tls=settings.push_tls or _own_tls(inside),
+        admission=Admission(_may_join(gate, inside), log),
         questions=questions,
     )
     servers = [(_http_server(app), settings.api_port)]
     if settings.metrics_port is not None:
         servers.append((_http_server(metrics_application(app.state.metrics)), settings.metrics_port))
+    reviews = inside.server(_ApiServer) if inside else None
+    if inside and reviews:
+        servers.append(reviews)
+        background = (*background, *inside.background)
 
     def stop() -> None:
         app.state.end_streams()
@@ -244,6 +263,51 @@ async def _listen_and_serve(
                 task.cancel()
             await asyncio.wait(own)
     await push.stop()
+
+
+@contextlib.asynccontextmanager
+async def _in_cluster(
+    cluster: WebhookSettings | None, settings: ControlPlaneSettings, log: FilteringBoundLogger
+) -> AsyncIterator[InCluster | None]:
+    """Yield what is done in the cluster, ready to be served; None where none was asked for."""
+    if cluster is None:
+        yield None
+        return
+    # Imported here: its client is only for who runs in a cluster.
+    from control_plane.kubernetes_client import KubeConfigError, connect  # noqa: PLC0415
+    from control_plane.webhook.running import InCluster  # noqa: PLC0415
+
+    kubernetes = None
+    try:
+        kubernetes = await connect(None, os.environ)
+    except KubeConfigError:
+        if cluster.self_managed or cluster.token_review:
+            raise
+    try:
+        inside = InCluster(cluster, kubernetes, data_dir=settings.data_dir, now=_now, log=log)
+        await inside.prepare()
+        yield inside
+    finally:
+        if kubernetes is not None:
+            await kubernetes.close()
+
+
+def _own_tls(inside: InCluster | None) -> PushTls | None:
+    files = inside.own_files if inside else None
+    return PushTls(files.certificate, files.key) if files else None
+
+
+def _may_join(gate: Gate, inside: InCluster | None) -> MayJoin:
+    """Return what knows tokens of ours, and service accounts' where those are asked for."""
+    accounts = inside.accounts if inside else None
+
+    async def may_join(token: str, source: str) -> Pass | None:
+        if accounts is None or not is_signed(token):
+            return Pass() if await gate.may_join(token, source) else None
+        holder = await accounts.holder(token)
+        return Pass(holder.sidecar, holder.workload, holder.labels) if holder else None
+
+    return may_join
 
 
 def _sealer(settings: ControlPlaneSettings) -> FernetSealer:

@@ -9,7 +9,28 @@ from typing import Annotated
 import typer
 
 from control_plane.cli.failures import CommandFailed
+from control_plane.cli.injection import (
+    DEFAULT_ENVOY_IMAGE,
+    DEFAULT_PROXY_PORT,
+    PANEL,
+    EnvoyImage,
+    EnvoyResources,
+    ImagePullPolicy,
+    ProcessorResources,
+    SidecarControlPlane,
+    SidecarControlPlaneCa,
+    SidecarImage,
+    SidecarMode,
+    SidecarProxyPort,
+    SidecarPullSecrets,
+    SidecarRedis,
+    SidecarRedisSecret,
+    SidecarVariables,
+    injection_settings,
+    webhook_settings,
+)
 from control_plane.cli.options import DEFAULT_DATA_DIR, AdminToken, Database, LogLevel
+from control_plane.webhook.settings import Mode, PullPolicy
 
 
 def control_plane(
@@ -90,6 +111,84 @@ def control_plane(
             help="The Prometheus that gates of Releases ask (http://HOST:9090).",
         ),
     ] = None,
+    webhook_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            metavar="PORT",
+            envvar="OUTRIGGER_WEBHOOK_PORT",
+            help="Put sidecars into pods: /inject over TLS.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    webhook_cert: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="OUTRIGGER_WEBHOOK_CERT",
+            help="Its certificate (PEM); else one of our own, kept in a Secret.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    webhook_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="OUTRIGGER_WEBHOOK_KEY",
+            help="Key of the certificate (PEM).",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    webhook_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="OUTRIGGER_WEBHOOK_NAME",
+            help="The MutatingWebhookConfiguration that is given our own authority.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    webhook_service: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="OUTRIGGER_WEBHOOK_SERVICE",
+            help="NAME.NAMESPACE.svc that the API server calls.",
+            rich_help_panel=PANEL,
+        ),
+    ] = None,
+    webhook_secret: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            envvar="OUTRIGGER_WEBHOOK_SECRET",
+            help="The Secret of our own certificate.",
+            rich_help_panel=PANEL,
+        ),
+    ] = "outrigger-webhook",
+    token_review: Annotated[
+        bool,
+        typer.Option(
+            "--token-review",
+            envvar="OUTRIGGER_TOKEN_REVIEW",
+            help="Let sidecars join by their pods' service accounts.",
+            rich_help_panel=PANEL,
+        ),
+    ] = False,
+    sidecar_image: SidecarImage = None,
+    envoy_image: EnvoyImage = DEFAULT_ENVOY_IMAGE,
+    image_pull_policy: ImagePullPolicy = PullPolicy.IF_NOT_PRESENT,
+    sidecar_pull_secrets: SidecarPullSecrets = "",
+    sidecar_proxy_port: SidecarProxyPort = DEFAULT_PROXY_PORT,
+    sidecar_control_plane: SidecarControlPlane = None,
+    sidecar_control_plane_ca: SidecarControlPlaneCa = None,
+    sidecar_redis: SidecarRedis = None,
+    sidecar_redis_secret: SidecarRedisSecret = None,
+    sidecar_mode: SidecarMode = Mode.NATIVE,
+    sidecar_variables: SidecarVariables = "",
+    sidecar_processor_resources: ProcessorResources = None,
+    sidecar_envoy_resources: EnvoyResources = None,
     log_level: Annotated[LogLevel, typer.Option(help="From which level on to log.")] = LogLevel.INFO,
     demo: Annotated[bool, typer.Option("--demo", hidden=True)] = False,
     notices: Annotated[bool, typer.Option(hidden=True)] = True,
@@ -103,16 +202,49 @@ def control_plane(
         raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
     if push_client_ca is not None and push_cert is None:
         raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
+    if (webhook_cert is None) is not (webhook_key is None):
+        raise typer.BadParameter("--webhook-cert and --webhook-key go together", param_hint="--webhook-cert")
+    cluster = None
+    if webhook_port is not None or token_review:
+        from control_plane.kubernetes_client import own_namespace  # noqa: PLC0415 - only in a cluster
+
+        cluster = webhook_settings(
+            injection_settings(
+                sidecar_image=sidecar_image,
+                envoy_image=envoy_image,
+                image_pull_policy=image_pull_policy,
+                sidecar_pull_secrets=sidecar_pull_secrets,
+                sidecar_proxy_port=sidecar_proxy_port,
+                sidecar_control_plane=sidecar_control_plane,
+                sidecar_control_plane_ca=sidecar_control_plane_ca,
+                sidecar_redis=sidecar_redis,
+                sidecar_redis_secret=sidecar_redis_secret,
+                sidecar_mode=sidecar_mode,
+                sidecar_variables=sidecar_variables,
+                sidecar_processor_resources=sidecar_processor_resources,
+                sidecar_envoy_resources=sidecar_envoy_resources,
+                own_namespace=own_namespace(os.environ),
+            ),
+            port=webhook_port,
+            certificate=webhook_cert,
+            key=webhook_key,
+            registration=webhook_name,
+            service=webhook_service,
+            secret=webhook_secret,
+            token_review=token_review,
+        )
     # Imported here to keep --help quick.
     from ext_proc.quick_start import quick_imports  # noqa: PLC0415
 
     with quick_imports():
+        from control_plane.kubernetes_client import KubeConfigError, KubernetesError  # noqa: PLC0415
         from control_plane.playground import origin_of  # noqa: PLC0415
         from control_plane.push.server import PushAddressError  # noqa: PLC0415
         from control_plane.registry.errors import RegistryError  # noqa: PLC0415
         from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
         from control_plane.resources.urls import check_url  # noqa: PLC0415
         from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
+        from control_plane.webhook.tls import CertificateFilesError  # noqa: PLC0415
         from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
     try:
@@ -141,11 +273,18 @@ def control_plane(
         prometheus=metrics_from,
     )
     try:
-        run_control_plane(settings)
+        run_control_plane(settings, cluster)
     except InvalidDocumentsError as refused:
         raise CommandFailed("\n".join(problem.sentence() for problem in refused.problems)) from None
-    except (PushAddressError, RegistryError) as error:
+    except (PushAddressError, RegistryError, CertificateFilesError) as error:
         raise CommandFailed(str(error)) from None
+    except KubeConfigError:
+        raise CommandFailed(
+            "there is no cluster here: run in a pod, set KUBECONFIG, or give --webhook-cert and "
+            "--webhook-key and leave --token-review out"
+        ) from None
+    except KubernetesError as error:
+        raise CommandFailed(f"the webhook has no certificate: {error}") from None
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise CommandFailed(

@@ -19,6 +19,7 @@ from control_plane.webhook.settings import (
     Mode,
     PullPolicy,
     Resources,
+    WebhookSettings,
     default_image,
     envoy_resources,
     processor_resources,
@@ -126,6 +127,34 @@ def injection_settings(
         ),
         envoy_resources=_resources(sidecar_envoy_resources, envoy_resources(), "--sidecar-envoy-resources"),
         own_namespace=own_namespace,
+    )
+
+
+def webhook_settings(
+    injection: InjectionSettings,
+    *,
+    port: int | None,
+    certificate: Path | None,
+    key: Path | None,
+    registration: str | None,
+    service: str | None,
+    secret: str,
+    token_review: bool,
+) -> WebhookSettings:
+    """Return what the control plane is to do in its cluster, with the names that its certificate needs."""
+    home = injection.own_namespace or DEFAULT_NAMESPACE
+    called = service or f"outrigger-webhook.{home}.svc"
+    names = (called, f"{called}.cluster.local", injection.control_plane.rpartition(":")[0])
+    return WebhookSettings(
+        injection,
+        port=port,
+        certificate=certificate,
+        key=key,
+        registration=registration or None,
+        secret=secret,
+        names=tuple(dict.fromkeys(names)),
+        namespace=home,
+        token_review=token_review,
     )
 
 

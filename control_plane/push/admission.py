@@ -6,17 +6,39 @@ Knows neither gRPC nor where tokens are kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from control_plane.push.sidecars import Identity
+
 CHECK_EVERY_S: Final = 1.0
 BEARER: Final = "bearer "
 
-MayJoin = Callable[[str, str], Awaitable[bool]]
-"""From a token and the address it was shown from ("": it is looked at again) to whether it may join now."""
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A token may join. What it says of who shows it counts above what they say; None says nothing."""
+
+    sidecar: str | None = None
+    workload: str | None = None
+    labels: Mapping[str, str] | None = None
+
+    def applied_to(self, said: Identity) -> Identity:
+        """Return who it is that `said` so."""
+        return replace(
+            said,
+            sidecar=said.sidecar if self.sidecar is None else self.sidecar,
+            workload=said.workload if self.workload is None else self.workload,
+            labels=said.labels if self.labels is None else self.labels,
+        )
+
+
+MayJoin = Callable[[str, str], Awaitable[Pass | None]]
+"""From a token and the address it was shown from ("": it is looked at again) to its pass, if it may join."""
 
 
 class NotAdmittedError(Exception):
@@ -50,30 +72,36 @@ class Admission:
         self._log = log
         self._check_every_s = check_every_s
         self._inside: dict[str, set[Callable[[], None]]] = {}
-        self._asked: dict[str, asyncio.Task[bool]] = {}
+        self._passes: dict[str, Pass] = {}
+        self._asked: dict[str, asyncio.Task[Pass | None]] = {}
 
     def __repr__(self) -> str:
         return f"<Admission {sum(map(len, self._inside.values()))} streams, {len(self._inside)} tokens>"
 
     @asynccontextmanager
-    async def stay(self, token: str, source: str, leave: Callable[[], None]) -> AsyncIterator[None]:
+    async def stay(self, token: str, source: str, leave: Callable[[], None]) -> AsyncIterator[Pass]:
         """Be inside with `token`; `leave` is called when that may not be any more.
+
+        What comes is its pass, as it was at its last look.
 
         Raises:
             NotAdmittedError: the token may not join.
             NotCheckedError: that cannot be found out now.
         """
         # Whole fleets share a token: who comes while another one is inside with it was checked a moment ago.
-        if token not in self._inside and not await self._ask(token, source):
+        known = self._passes.get(token) if token in self._inside else await self._ask(token, source)
+        if known is None:
             raise NotAdmittedError
         streams = self._inside.setdefault(token, set())
+        self._passes[token] = known
         streams.add(leave)
         try:
-            yield
+            yield known
         finally:
             streams.discard(leave)
             if not streams and self._inside.get(token) is streams:
                 del self._inside[token]
+                self._passes.pop(token, None)
 
     async def watch(self) -> None:
         """Look at the tokens in use again and again, until cancelled."""
@@ -81,24 +109,25 @@ class Admission:
             await asyncio.sleep(self._check_every_s)
             for token in list(self._inside):
                 try:
-                    stays = await self._ask(token, "")
+                    known = await self._ask(token, "")
                 except NotCheckedError:
                     continue
-                if not stays:
+                if known is None:
+                    self._passes.pop(token, None)
                     for leave in self._inside.pop(token, set()).copy():
                         leave()
 
-    async def _ask(self, token: str, source: str) -> bool:
+    async def _ask(self, token: str, source: str) -> Pass | None:
         """Ask once, however many streams show the same token at the same time."""
         if not token:
-            return False
+            return None
         task = self._asked.get(token)
         if task is None:
             task = self._asked[token] = asyncio.create_task(self._checked(token, source))
             task.add_done_callback(lambda _: self._asked.pop(token, None))
         return await asyncio.shield(task)
 
-    async def _checked(self, token: str, source: str) -> bool:
+    async def _checked(self, token: str, source: str) -> Pass | None:
         try:
             return await self._may_join(token, source)
         except Exception as error:

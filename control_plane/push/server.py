@@ -16,7 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from structlog.typing import FilteringBoundLogger
 
-from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, bearer
+from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, Pass, bearer
 from control_plane.push.fleet import Fleet
 from control_plane.push.listening import PushAddressError, PushTls, add_port
 from control_plane.push.questions import Questions
@@ -95,9 +95,10 @@ class PushService:
         changed = asyncio.Event()
         expelled = _Expelled(changed)
         async with AsyncExitStack() as inside:
+            known = Pass()
             if self._admission is not None:
-                await self._admit(self._admission, context, expelled, inside)
-            sidecar = await self._hello(context, changed)
+                known = await self._admit(self._admission, context, expelled, inside)
+            sidecar = await self._hello(context, changed, known)
             name = sidecar.identity.sidecar
             self._log.info("sidecar connected", sidecar=name, workload=sidecar.identity.workload)
             reading = asyncio.create_task(self._read(context, sidecar, changed))
@@ -119,23 +120,23 @@ class PushService:
         context: grpc.aio.ServicerContext,
         expelled: _Expelled,
         inside: AsyncExitStack,
-    ) -> None:
+    ) -> Pass:
         metadata = dict(context.invocation_metadata() or ())
         token = bearer(str(metadata.get("authorization", "")))
         try:
-            await inside.enter_async_context(admission.stay(token, _source(context.peer()), expelled))
+            return await inside.enter_async_context(admission.stay(token, _source(context.peer()), expelled))
         except NotAdmittedError:
             self._log.warning("a sidecar without a valid token was sent away", peer=context.peer())
             await _abort(context, grpc.StatusCode.UNAUTHENTICATED, NOT_ADMITTED)
         except NotCheckedError:
             await _abort(context, grpc.StatusCode.UNAVAILABLE, "tokens cannot be checked now")
 
-    async def _hello(self, context: grpc.aio.ServicerContext, changed: asyncio.Event) -> Sidecar:
+    async def _hello(self, context: grpc.aio.ServicerContext, changed: asyncio.Event, known: Pass) -> Sidecar:
         try:
             async with asyncio.timeout(HELLO_WITHIN_S):
                 first = await context.read()
             report = push_pb2.Report() if first is grpc.aio.EOF else push_pb2.Report.FromString(first)
-            return self._fleet.connect(identity_of(report), changed.set)
+            return self._fleet.connect(known.applied_to(identity_of(report)), changed.set)
         except (TimeoutError, DecodeError, MalformedReportError) as error:
             said = str(error) if isinstance(error, MalformedReportError) else "say Hello first"
             await _abort(context, grpc.StatusCode.INVALID_ARGUMENT, said)

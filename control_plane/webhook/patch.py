@@ -50,12 +50,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """A pod with its pair. `patch` makes `pod` from the original; it is empty when nothing was missing."""
+    """A pod with its pair. `patch` makes `pod` from the original; it is empty when nothing was missing.
+
+    `pair` is whether the pair itself was missing.
+    """
 
     pod: Mapping[str, Any]
     patch: tuple[Operation, ...]
     outcome: Outcome = Outcome.INJECTED
     warnings: tuple[str, ...] = ()
+    pair: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ def _injected(
     draft.set(("metadata", "annotations"), INJECTED, settings.version)
     if settings.authority:
         draft.set(("metadata", "annotations"), AUTHORITY, settings.authority)
-    return Injection(draft.pod, tuple(draft.patch), warnings=tuple(_warnings(pod, settings)))
+    return Injection(draft.pod, tuple(draft.patch), warnings=tuple(_warnings(pod, settings)), pair=True)
 
 
 def _tell_containers(draft: Draft, tuning: Tuning, settings: InjectionSettings) -> None:

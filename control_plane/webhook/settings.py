@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final
 
 Resources = Mapping[str, Mapping[str, str]]
@@ -73,3 +74,28 @@ class InjectionSettings:
     envoy_resources: Resources = field(default_factory=envoy_resources)
     own_namespace: str | None = None
     version: str = field(default_factory=lambda: version("outrigger-llm"))
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """How the control plane works with the cluster it runs in.
+
+    With `port` it serves reviews, by the PEM files `certificate` and `key` or by a certificate of its own,
+    kept in the Secret `secret` of `namespace`, for servers called `names`, and told to the
+    MutatingWebhookConfiguration `registration`. With `token_review` sidecars join by their service accounts.
+    """
+
+    injection: InjectionSettings
+    port: int | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    registration: str | None = None
+    secret: str = "outrigger-webhook"
+    names: tuple[str, ...] = ()
+    namespace: str | None = None
+    token_review: bool = False
+
+    @property
+    def self_managed(self) -> bool:
+        """Whether the certificate is one of our own."""
+        return self.port is not None and self.certificate is None

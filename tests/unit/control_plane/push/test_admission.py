@@ -8,7 +8,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, bearer
+from control_plane.push.admission import Admission, NotAdmittedError, NotCheckedError, Pass, bearer
+from control_plane.push.sidecars import Identity
 
 
 class Door:
@@ -19,13 +20,13 @@ class Door:
         self.asked: list[tuple[str, str]] = []
         self.broken = False
 
-    async def may_join(self, token: str, source: str) -> bool:
+    async def may_join(self, token: str, source: str) -> Pass | None:
         """Look it up."""
         self.asked.append((token, source))
         await asyncio.sleep(0)
         if self.broken:
             raise OSError("the database is gone")
-        return token in self.good
+        return Pass(workload=token) if token in self.good else None
 
 
 @pytest.fixture
@@ -119,3 +120,21 @@ async def test_what_cannot_be_checked_changes_nothing(admission: Admission, door
     assert lines
     assert "secret-token" not in repr((lines, admission))
     watching.cancel()
+
+
+async def test_whoever_comes_in_gets_the_token_s_pass(admission: Admission) -> None:
+    """The first one, and who comes while it is inside."""
+    async with (
+        admission.stay("t", "", lambda: None) as first,
+        admission.stay("t", "", lambda: None) as second,
+    ):
+        assert first == second == Pass(workload="t")
+
+
+def test_a_pass_counts_above_what_is_said() -> None:
+    """Where it says nothing, the sidecar's own word does."""
+    said = Identity("me", "mine", build="1", labels={"a": "b"})
+    assert Pass().applied_to(said) == said
+    known = Pass("shop/p", "shop", {"namespace": "shop"}).applied_to(said)
+    assert (known.sidecar, known.workload, known.labels) == ("shop/p", "shop", {"namespace": "shop"})
+    assert known.build == "1"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jsonpatch
-import kubernetes_validate
 
 from control_plane.webhook.patch import Injection, Skipped, check_pod, inject
 from control_plane.webhook.settings import InjectionSettings
+from tests.harness.kubernetes_schemas import check
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
 SETTINGS = InjectionSettings(
@@ -42,7 +42,7 @@ def injected(
     result = jsonpatch.JsonPatch(list(decided.patch)).apply(original)
     assert result == decided.pod
     for version in schemas:
-        kubernetes_validate.validate(result, version, strict=True)
+        check(result, version)
     return dict(result)
 
 

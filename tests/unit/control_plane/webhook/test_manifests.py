@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from control_plane.webhook.manifests import UnreadableManifestError, inject_manifests
+from tests.harness.kubernetes_schemas import check
 from tests.unit.control_plane.webhook.pods import SETTINGS
 
 TEMPLATE: dict[str, Any] = {
@@ -51,7 +51,7 @@ def test_every_kind_that_makes_pods_is_injected(document: dict[str, Any]) -> Non
     manifest = inject_manifests(yaml.safe_dump(document), SETTINGS)
     result = yaml.safe_load(manifest.text)
     assert (manifest.injected, manifest.warnings) == (1, ())
-    kubernetes_validate.validate(result, "1.36", strict=True)
+    check(result)
     assert '"outrigger-envoy"' in json.dumps(result)
     words = json.dumps(result).partition('"--workload", ')[2]
     assert words.startswith('"shop"')
