@@ -47,6 +47,8 @@ def settled(others: Forms, old: Forms, new: Forms, stuck: Iterable[DocumentKey])
     changes, a form of `new` is the very object of `old`.
     """
     stuck = frozenset(stuck)
+    if _same({**{key: old[key] for key in stuck}, **new}, old):
+        return Settled(old, {}, {})
     while True:
         settling = _Settling(others, old, new, stuck)
         settling.run()
