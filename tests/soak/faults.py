@@ -56,7 +56,8 @@ _PROCESSOR: Final = Cost(
         Excuse(frozenset((Outcome.REFUSED, Outcome.CUT)), frozenset((Kind.CROWD,))),
     ),
     True,
-    6.0,
+    # It is started again within that time.
+    10.0,
 )
 _PROVIDER: Final = Cost((Excuse(frozenset((Outcome.REFUSED, Outcome.CUT))),), True, 12.0)
 _REDIS: Final = Cost((_ALONE,), True, 2.0)

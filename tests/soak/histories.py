@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import orjson
@@ -41,12 +44,16 @@ from ext_proc.wiring.providers import Providers
 from ext_proc.wiring.stages import Sharing, stages
 from tests.harness.virtual_time import run_virtually
 from tests.soak.questions import CHAT, EMBEDDINGS, Got, Kind, Outcome, Question, judge
-from tests.soak.virtual_mesh import Calls, Provider, VirtualEnvoy, WatchedBook, WatchedQuotas
+from tests.soak.virtual_mesh import JUNK, Calls, Provider, VirtualEnvoy, WatchedBook, WatchedQuotas
 
 OVER_S: Final = 4000.0
 AFTERMATH_S: Final = 400.0
 A_LOOP: Final = 50
-MODELS: Final = ("plain", "limited", "embed", "array", "session", "cached", "crowd", "narrow", "paced")
+POLICY_CHANGES: Final = 0.05
+MODELS: Final = (
+    "plain", "limited", "embed", "array", "session", "cached", "crowd", "narrow", "paced", "backed",
+)  # fmt: skip
+TIERS: Final = ("soaked", "counting")
 _POLICY: Final = """\
 kind: Backend
 metadata: {name: sim}
@@ -65,6 +72,12 @@ metadata: {name: soaked}
 spec:
   match: {header: {x-outrigger-tier: soaked}}
   limits: {requestsPerMinute: 8, tokensPerMinute: 300, concurrency: 3}
+---
+kind: Tier
+metadata: {name: counting}
+spec:
+  match: {header: {x-outrigger-tier: counting}}
+  limits: {requestsPerMinute: 5, countCached: true}
 ---
 kind: Policy
 metadata: {name: everyone}
@@ -97,16 +110,17 @@ spec: {target: {models: [crowd]}, coalesce: {enabled: true, maxFollowers: 3}}
 """
 
 
-def policy() -> Snapshot:
-    """Return the policy of all histories."""
+def policy(revision: int = 1) -> Snapshot:
+    """Return the policy of all histories; of another revision, one that nobody else has."""
     backends = {"narrow": "narrow", "paced": "paced"}
     models = [
         f"kind: Model\nmetadata: {{name: {name}}}\n"
-        f"spec: {{versions: [{{name: v1, backend: {backends.get(name, 'sim')}}}]}}\n"
+        f"spec: {{versions: [{{name: v1, backend: {backends.get(name, 'sim')}}}], "
+        f"fallbacks: {'[narrow, paced]' if name == 'backed' else '[]'}}}\n"
         for name in MODELS
     ]
     text = "---\n".join((_POLICY, *models))
-    return compile_snapshot(check_documents(read_text(text.encode(), "histories")), "default", 1)
+    return compile_snapshot(check_documents(read_text(text.encode(), "histories")), "default", revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +199,7 @@ def _question(model: str, number: int, chance: random.Random) -> Question:
             document["stream_options"] = {"include_usage": True}
     headers = {}
     if model == "limited" or chance.random() < 0.3:
-        headers["x-outrigger-tier"] = "soaked"
+        headers["x-outrigger-tier"] = chance.choice(TIERS)
     if model == "session":
         headers["x-outrigger-session"] = f"s{chance.randrange(2)}"
     return Question(name, kind, CHAT, document, headers, streamed)
@@ -200,6 +214,7 @@ class History:
         self._chance = chance
         self._holder = SnapshotHolder()
         self._holder.replace(snapshot)
+        self._other = replace(snapshot, version="r2-other", revision=2)
         self._book, self._quotas = WatchedBook(loop.time), WatchedQuotas(loop.time)
         self._flights = Flights()
         self._log = _Log()
@@ -246,6 +261,8 @@ class History:
             tasks.append(task)
             if one.leaves_after_s is not None:
                 self._loop.call_later(one.leaves_after_s, task.cancel)
+            if self._chance.random() < POLICY_CHANGES:
+                self._holder.replace(self._other)
         _, parked = await asyncio.wait(tasks, timeout=OVER_S)
         if parked:
             verdict.amiss.append(f"{len(parked)} wait for ever")
@@ -271,10 +288,10 @@ class History:
         head = RequestHead("POST", question.target, "", headers)
         got: Got | None = await self._envoy.serve(head, orjson.dumps(dict(question.document)))
         outcome, why = judge(question, got, before)
+        if got is not None and got.body == JUNK:
+            outcome = Outcome.REFUSED  # what the provider says reaches whoever asked for it
         verdict.outcomes.append(outcome)
-        troubled = outcome in (Outcome.WRONG, Outcome.DISORDERED)
-        # Junk of the provider's reaches whoever asked for it.
-        if troubled and not (got is not None and got.body == b'{"choices": ['):
+        if outcome in (Outcome.WRONG, Outcome.DISORDERED):
             verdict.amiss.append(f"{question.name}: {outcome} {why}")
 
     def _left(self) -> list[str]:
@@ -322,26 +339,33 @@ async def _several(snapshot: Snapshot, numbers: range) -> dict[int, Verdict]:
     return {number: await _one(snapshot, number) for number in numbers}
 
 
+def try_several(numbers: range) -> dict[int, Verdict]:
+    """Try the histories of these numbers one after the other."""
+    return run_virtually(_several(policy(), numbers))
+
+
 def main() -> int:
     """Try so many histories; return 1 when something is amiss in any."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.histories", description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=100_000)
     parser.add_argument("--from", dest="first", type=int, default=0, help="Number of the first.")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="At the same time.")
     options = parser.parse_args()
-    snapshot, began = policy(), time.monotonic()
+    began, end = time.monotonic(), options.first + options.count
+    starts = range(options.first, end, A_LOOP)
     failed: dict[int, list[str]] = {}
-    exchanges = 0
-    for first in range(options.first, options.first + options.count, A_LOOP):
-        several = range(first, min(first + A_LOOP, options.first + options.count))
-        for number, verdict in run_virtually(_several(snapshot, several)).items():
-            exchanges += len(verdict.outcomes)
-            if verdict.amiss:
-                failed[number] = verdict.amiss
+    outcomes: Counter[Outcome] = Counter()
+    with ProcessPoolExecutor(options.jobs) as running:
+        for verdicts in running.map(try_several, [range(one, min(one + A_LOOP, end)) for one in starts]):
+            for number, verdict in verdicts.items():
+                outcomes.update(verdict.outcomes)
+                if verdict.amiss:
+                    failed[number] = verdict.amiss
     for number, amiss in list(failed.items())[:20]:
         print(f"history {number}: {'; '.join(amiss)}")
     print(
-        f"{options.count:,} histories with {exchanges:,} answers in {time.monotonic() - began:.0f} s: "
-        f"{len(failed)} with something amiss"
+        f"{options.count:,} histories in {time.monotonic() - began:.0f} s, {len(failed)} of them amiss; "
+        f"answers: {', '.join(f'{count:,} {outcome}' for outcome, count in outcomes.most_common())}"
     )
     return 1 if failed else 0
 

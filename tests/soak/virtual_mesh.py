@@ -25,6 +25,8 @@ from tests.soak.questions import DECIDED, Got
 from tests.soak.replies import conversation, pieces_of, prompt_tokens, vector_of
 
 JSON: Final = {"content-type": "application/json"}
+JUNK: Final = b'{"choices": ['
+RETRIED: Final = (429, 500, 503)
 SSE: Final = {"content-type": "text/event-stream"}
 
 
@@ -110,7 +112,7 @@ class Provider:
             error = {"error": {"message": "no", "type": "server_error", "param": None, "code": None}}
             return Spoken(behaviour.status, {**JSON, **hint}, [(0.0, orjson.dumps(error))])
         if behaviour.junk:
-            return Spoken(200, dict(JSON), [(0.0, b'{"choices": [')])
+            return Spoken(200, dict(JSON), [(0.0, JUNK)])
         if "input" in document:
             return Spoken(200, dict(JSON), [(0.0, _embeddings(document))])
         if document.get("stream"):
@@ -253,11 +255,21 @@ class VirtualEnvoy:
     async def _from_provider(
         self, exchange: Exchange, forward: Forward, body: bytes, *, seen: bool
     ) -> Got | None:
-        try:
-            spoken = await self.provider.answer(body if forward.body is None else forward.body)
-        except ConnectionError:
-            spoken = Spoken(503, {**JSON, names.ERROR: "upstream"}, [(0.0, _UNREACHABLE)])
+        sent = body if forward.body is None else forward.body
+        spoken = await self._attempt(sent)
+        # Who stands in is asked when the first has failed, in order.
+        for number in range(1, len(forward.plan.stand_ins) + 1 if forward.plan is not None else 1):
+            if spoken.status not in RETRIED:
+                break
+            spoken = await self._attempt(sent)
+            exchange.stand_in(number)
         return await self._pass_on(exchange, spoken, seen=seen)
+
+    async def _attempt(self, body: bytes) -> Spoken:
+        try:
+            return await self.provider.answer(body)
+        except ConnectionError:
+            return Spoken(503, {**JSON, names.ERROR: "upstream"}, [(0.0, _UNREACHABLE)])
 
     async def _pass_on(self, exchange: Exchange, spoken: Spoken, *, seen: bool) -> Got | None:
         headers = {**spoken.headers, DECIDED: exchange.model_name}
