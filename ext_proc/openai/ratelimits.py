@@ -187,9 +187,9 @@ def _believable(wait_s: float) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    if text is None or _NUMBER.fullmatch(text.strip()) is None:
-        return None
-    return float(text)
+    # `float` leaves some white space alone that `strip` takes.
+    text = "" if text is None else text.strip()
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _first_count(headers: Mapping[str, str], names: tuple[str, ...]) -> int | None:
