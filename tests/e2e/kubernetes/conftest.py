@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,3 +37,5 @@ def established(cluster: Cluster) -> None:
     """Apply our CRDs and wait until the API server serves them."""
     cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
     cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    # What kubectl remembers of the API server is from before.
+    shutil.rmtree(cluster.folder / ".kube", ignore_errors=True)

@@ -170,16 +170,21 @@ def test_a_leader_that_ends_releases_its_lease(start: Start, fragile: Cluster) -
 def test_a_stopped_leader_does_not_lead_on(
     start: Start, fragile: Cluster, control_plane: ControlPlane
 ) -> None:
-    """A leader that slept through its Lease (a frozen node) stands back when it wakes."""
+    """A leader that slept through its Lease (a frozen node) puts nothing back when it wakes."""
     programs = {"controller-a": start("controller-a"), "controller-b": start("controller-b")}
     holder = _holder(fragile)
     other = next(name for name in programs if name != holder)
     programs[holder].kill(signal.SIGSTOP)
+    stopped = time.monotonic()
     _put(fragile, "gold", 60)
     _in_force(fragile, control_plane, "gold", 60, TAKEOVER_SECONDS)
+    # Longer than anything that it does from time to time.
+    time.sleep(max(0.0, stopped + TAKEOVER_SECONDS - time.monotonic()))
+    before = control_plane.api.get("/revisions").json()["items"][0]
     programs[holder].kill(signal.SIGCONT)
-    time.sleep(3)
+    time.sleep(4)
     assert _holder(fragile) == other
+    assert control_plane.api.get("/revisions").json()["items"][0] == before
     _put(fragile, "gold", 61)
     _in_force(fragile, control_plane, "gold", 61)
 
