@@ -23,6 +23,8 @@ WATCH_S: Final = 27
 SILENT_S: Final = 40.0
 LIST_WITHIN_S: Final = 30.0
 LIST_ANEW_S: Final = 600.0
+STEADY_S: Final = 10.0
+"""A watch that lasted so long was no failure in a row with an earlier one."""
 _GONE: Final = 410
 _PLAIN: Final = "application/json"
 
@@ -33,10 +35,11 @@ class Collection:
     Args:
         api: where they are.
         path: the collection's path.
-        changed: called when an object came, changed or went.
+        changed: called when an object came, changed in what `wants` says of it, or went.
         log: where failures are told, the first of a row.
         broken: called with the reason each time a list or a watch fails.
         accept: what is asked for: the objects, or their metadata only.
+        wants: what of an object matters.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Collection:
         log: Log,
         broken: Callable[[str], None] = lambda _: None,
         accept: Mapping[str, str] | None = None,
+        wants: Callable[[Mapping[str, Any]], object] = lambda value: value,
         watch_s: int = WATCH_S,
         silent_s: float = SILENT_S,
     ) -> None:
@@ -57,6 +61,7 @@ class Collection:
         self._log = log
         self._broken = broken
         self._accept = accept or {"list": _PLAIN, "watch": _PLAIN}
+        self._wants = wants
         self._watch_s = watch_s
         self._silent_s = silent_s
         self._objects: dict[str, Mapping[str, Any]] = {}
@@ -85,19 +90,18 @@ class Collection:
         """Keep it current until cancelled."""
         failures = 0
         while True:
+            began = time.monotonic()
             try:
-                version = await self._list()
+                await self._watch(await self._list())
                 failures = 0
-                await self._watch(version)
+                continue
             except KubernetesError as error:
-                if error.status == _GONE:
-                    self._broken("expired")
-                    continue
-                failures += 1
-                self._broken(error.reason)
-                if failures == 1:
-                    self._log.warning("a collection cannot be followed", path=self._path, error=str(error))
-                await asyncio.sleep(pause_s(failures, random.random()))
+                failed = error
+            failures = 1 if time.monotonic() - began >= STEADY_S else failures + 1
+            self._broken(failed.reason)
+            if failures == 1 and failed.status != _GONE:
+                self._log.warning("a collection cannot be followed", path=self._path, error=str(failed))
+            await asyncio.sleep(pause_s(failures, random.random()))
 
     async def _list(self) -> str:
         found: dict[str, Mapping[str, Any]] = {}
@@ -139,8 +143,10 @@ class Collection:
         kind = event.get("type")
         version = (value.get("metadata") or {}).get("resourceVersion")
         if kind in ("ADDED", "MODIFIED"):
+            before = self._objects.get(_name(value))
             self._objects[_name(value)] = value
-            self._changed()
+            if before is None or self._wants(before) != self._wants(value):
+                self._changed()
         elif kind == "DELETED":
             self._objects.pop(_name(value), None)
             self._changed()

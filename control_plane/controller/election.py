@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -67,9 +66,15 @@ class Election:
         self._leads = leads
         self._seen: Record | None = None
         self._unchanged_since = clock()
+        self._renewed_at = float("-inf")
 
     def __repr__(self) -> str:
         return f"<Election of {self._identity} at {self._leases}>"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the Lease was renewed lately enough for nobody else to have taken it."""
+        return self._clock() - self._renewed_at < RENEW_WITHIN_S
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Run `lead` whenever this leads, until cancelled; then let the Lease go."""
@@ -122,22 +127,20 @@ class Election:
 
     async def _renew(self, held: Record) -> None:
         """Return once the Lease is another's, or could not be renewed in time."""
-        renewed_at = self._clock()
         while True:
             await asyncio.sleep(RENEW_EVERY_S)
             while True:
                 try:
-                    async with asyncio.timeout(max(0.1, renewed_at + RENEW_WITHIN_S - self._clock())):
+                    async with asyncio.timeout(max(0.1, self._renewed_at + RENEW_WITHIN_S - self._clock())):
                         held = await self._renewed(held)
                     break
                 except (KubernetesError, TimeoutError) as error:
-                    if self._clock() - renewed_at >= RENEW_WITHIN_S:
+                    if not self.holds:
                         self._log.warning("the lease cannot be renewed", error=str(error) or "no answer")
                         return
                     await asyncio.sleep(RETRY_S)
             if held.holder != self._identity:
                 return
-            renewed_at = self._clock()
 
     async def _renewed(self, held: Record) -> Record:
         try:
@@ -147,10 +150,10 @@ class Election:
                 raise
         # Somebody wrote to it, perhaps only a label: it is ours still if it says so.
         found = await self._read()
-        if found.holder not in (self._identity, ""):
+        if found.holder != self._identity:
             self._seen, self._unchanged_since = found, self._clock()
             return found
-        return await self._write(taken(replace(found, holder=self._identity), self._identity, self._now()))
+        return await self._write(taken(found, self._identity, self._now()))
 
     async def _release(self) -> None:
         if self._seen is None:
@@ -172,6 +175,7 @@ class Election:
 
     async def _write(self, record: Record) -> Record:
         body = lease_of(record, NAME, self._namespace)
+        asked_at = self._clock()
         if record.version is None:
             lease = await self._api.call("POST", self._leases, body=body, within_s=CALL_WITHIN_S)
         else:
@@ -182,6 +186,9 @@ class Election:
             )
         self._heard()
         self._seen, self._unchanged_since = record_of(lease), self._clock()
+        if self._seen.holder == self._identity:
+            # From before it was asked on: another may have seen it as soon as it was written.
+            self._renewed_at = asked_at
         return self._seen
 
 

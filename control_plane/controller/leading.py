@@ -13,7 +13,7 @@ from control_plane.controller.metrics import Metrics
 from control_plane.controller.mirroring import ControlPlane, Mirroring
 from control_plane.controller.ports import ApiServer, Log
 from control_plane.controller.reporter import Current, Reporter
-from control_plane.controller.resources import ROOT, CustomResource, custom_resources
+from control_plane.controller.resources import ROOT, CustomResource, custom_resources, wants
 from control_plane.controller.secrets import Secrets
 from control_plane.resources.plurals import PLURAL_OF
 
@@ -29,6 +29,7 @@ class Leading:
         control_plane: what is mirrored into.
         namespace: where Secrets are.
         clock, now: monotonic seconds, and the time of day.
+        holds: whether this leads still, as far as its own clock says.
         log: where it tells what it does.
         metrics: what it counts in.
     """
@@ -41,6 +42,7 @@ class Leading:
         *,
         clock: Callable[[], float],
         now: Callable[[], datetime],
+        holds: Callable[[], bool],
         log: Log,
         metrics: Metrics,
     ) -> None:
@@ -52,6 +54,7 @@ class Leading:
                 changed=self._changed,
                 log=log,
                 broken=metrics.broken(plural),
+                wants=wants,
             )
             for kind, plural in PLURAL_OF.items()
         }
@@ -60,6 +63,7 @@ class Leading:
         )
         self._reporter = Reporter(
             api,
+            holds=holds,
             current=self._current,
             learn=self._learn,
             budget=Budget(COUNTS_AT_ONCE, COUNTS_PER_S, clock),
@@ -73,6 +77,7 @@ class Leading:
             secrets=self._secrets.values,
             publish=self._reporter.publish,
             clock=clock,
+            holds=holds,
             log=log,
             count=metrics.mirrored,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from typing import Final, Protocol, TypeVar
 
 from control_plane.controller.backoff import pause_s
@@ -52,6 +52,7 @@ class Mirroring:
         secrets: reads Secrets.
         publish: told what holds whenever something of it may have changed.
         clock: monotonic seconds.
+        holds: whether this leads still, as far as its own clock says.
         log: where failures are told, the first of a row.
         count: called with what was done and how it ended.
     """
@@ -64,6 +65,7 @@ class Mirroring:
         secrets: Callable[[Iterable[SecretKey]], Awaitable[Mapping[SecretKey, str]]],
         publish: Callable[[View], None],
         clock: Callable[[], float],
+        holds: Callable[[], bool],
         log: Log,
         count: Callable[[str, str], None] = lambda _did, _ended: None,
     ) -> None:
@@ -72,11 +74,13 @@ class Mirroring:
         self._secrets = secrets
         self._publish = publish
         self._clock = clock
+        self._holds = holds
         self._log = log
         self._count = count
         self._woken = asyncio.Event()
         self._sent: bytes | None = None
         self._told_at = float("-inf")
+        self._missing: Set[SecretKey] = frozenset()
         self._wanted: Mapping[Key, CustomResource] = {}
         self._verdicts: Verdicts | None = None
         self._published: tuple[Verdicts, Standing] | None = None
@@ -111,6 +115,9 @@ class Mirroring:
 
     async def _step(self, changed: bool) -> None:
         due = self._clock() - self._told_at >= TELL_EVERY_S
+        if not self._holds():
+            # What is known may be old: whoever leads by now has told something newer.
+            return
         if changed or due:
             await self._tell(due)
         if self._verdicts is None:
@@ -118,7 +125,7 @@ class Mirroring:
         standing = await self._standing(self._verdicts.revision)
         if self._published is None or self._published != (self._verdicts, standing):
             self._published = (self._verdicts, standing)
-            self._publish(View(self._wanted, self._verdicts, standing))
+            self._publish(View(self._wanted, self._verdicts, standing, self._missing))
 
     async def _standing(self, revision: int) -> Standing:
         for _ in range(MAX_BEHIND):
@@ -133,7 +140,8 @@ class Mirroring:
         if resources is None:
             return
         wanted = {resource.key: resource for resource in resources}
-        values = await self._secrets(secrets_named(wanted.values()))
+        named = set().union(*map(secrets_named, wanted.values()))
+        values = await self._secrets(named)
         body = desired(wanted.values(), values)
         if body == self._sent and not due:
             # Only metadata differs, which may say that what was told is of this generation.
@@ -144,6 +152,7 @@ class Mirroring:
             self._log.info("deleted, but still named by others", documents=list(verdicts.kept))
         self._sent, self._told_at = body, self._clock()
         self._wanted, self._verdicts, self._published = wanted, verdicts, None
+        self._missing = named - values.keys()
 
     def _renew(self, wanted: Mapping[Key, CustomResource]) -> None:
         if any(

@@ -31,6 +31,7 @@ class Reporter:
 
     Args:
         api: where statuses are written.
+        holds: whether this leads still, as far as its own clock says.
         current: every custom resource as it is now.
         learn: told the object that was, and the one that a write made of it.
         budget: how many counts of sidecars may be written; what else changed is written at once.
@@ -43,6 +44,7 @@ class Reporter:
         self,
         api: ApiServer,
         *,
+        holds: Callable[[], bool],
         current: Callable[[], Iterable[Current]],
         learn: Callable[[CustomResource, Mapping[str, Any], Mapping[str, Any]], None],
         budget: Budget,
@@ -51,6 +53,7 @@ class Reporter:
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._api = api
+        self._holds = holds
         self._current = current
         self._learn = learn
         self._budget = budget
@@ -123,6 +126,8 @@ class Reporter:
     ) -> KubernetesError | None:
         failed = None
         for resource, value, update in due:
+            if not self._holds():
+                break
             try:
                 await self._write(resource, value, update)
             except KubernetesError as error:

@@ -57,26 +57,29 @@ def custom_resources(kind: str, objects: Iterable[Mapping[str, Any]]) -> Iterato
         )
 
 
-def secrets_named(resources: Iterable[CustomResource]) -> set[SecretKey]:
-    """Return the Secrets that `resources` name: Backends' credentials, and what Releases sign with."""
+def wants(value: Mapping[str, Any]) -> object:
+    """Return what of an object is mirrored; its status, which is our own, is not."""
+    metadata = value.get("metadata") or {}
+    told = (metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"))
+    return told, value.get("spec")
+
+
+def secrets_named(resource: CustomResource) -> set[SecretKey]:
+    """Return the Secrets that `resource` names: a Backend's credentials, what a Release signs with."""
     found: set[SecretKey] = set()
-    for resource in resources:
-        places: list[Any] = []
-        if resource.key.kind == "Backend":
-            places.append(resource.spec.get("credentials"))
-        elif resource.key.kind == "Release":
-            notify = resource.spec.get("notify")
-            places += (
-                [_mapping(entry).get("secret") for entry in notify if isinstance(notify, list)]
-                if notify
-                else []
-            )
-        for place in places:
-            reference = _mapping(_mapping(place).get("secretRef"))
-            name, key = reference.get("name"), reference.get("key")
-            if isinstance(name, str) and isinstance(key, str):
-                found.add(SecretKey(name, key))
+    for place in _places(resource):
+        reference = _mapping(_mapping(place).get("secretRef"))
+        name, key = reference.get("name"), reference.get("key")
+        if isinstance(name, str) and isinstance(key, str):
+            found.add(SecretKey(name, key))
     return found
+
+
+def _places(resource: CustomResource) -> list[Any]:
+    if resource.key.kind == "Backend":
+        return [resource.spec.get("credentials")]
+    notify = resource.spec.get("notify") if resource.key.kind == "Release" else None
+    return [_mapping(entry).get("secret") for entry in notify] if isinstance(notify, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -65,6 +65,7 @@ async def _serve(settings: ControllerSettings) -> None:
             settings.namespace,
             clock=time.monotonic,
             now=_now,
+            holds=lambda: election.holds,
             log=log,
             metrics=metrics,
         )

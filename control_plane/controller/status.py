@@ -80,6 +80,8 @@ def _wanted(resource: CustomResource, verdict: Verdict, standing: Standing, now:
 
 
 def _accepted(verdict: Verdict) -> _Said:
+    if verdict.accepted and verdict.unresolved is not None:
+        return _Said("False", *verdict.unresolved)
     if verdict.accepted:
         return _Said("True", ACCEPTED, verdict.message or "The control plane has taken it.")
     return _Said("False", verdict.reason, verdict.message or "The control plane has refused it.")

@@ -15,12 +15,17 @@ class MalformedAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a resource is accepted as it is, and why not. `in_force`: an older spec of it is, at least."""
+    """Whether a resource is accepted as it is, and why not.
+
+    `in_force`: an older spec of it is, at least. `unresolved` is why a Secret that it names does not serve:
+    a reason and a sentence.
+    """
 
     accepted: bool
     reason: str
     message: str = ""
     in_force: bool = False
+    unresolved: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

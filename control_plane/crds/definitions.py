@@ -18,6 +18,7 @@ from control_plane.resources.parsing import API_VERSION
 from control_plane.resources.plurals import PLURAL_OF
 
 GROUP, VERSION = API_VERSION.split("/")
+_BOOLEANS: Final = frozenset({"y", "Y", "n", "N"})
 CATEGORY: Final = "outrigger"
 SHORT_NAMES: Final = {
     "Backend": "orb",
@@ -144,8 +145,19 @@ def files() -> dict[str, str]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what stands twice twice: anchors are nobody's to read."""
+    """Writes what stands twice twice: anchors are nobody's to read.
+
+    Quotes what YAML 1.1 takes for a boolean and PyYAML does not, as Kubernetes' own parser reads `n` so.
+    """
 
     def ignore_aliases(self, data: object) -> bool:
         """Say that nothing is an alias."""
         return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = '"' if value in _BOOLEANS else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(str, _text)

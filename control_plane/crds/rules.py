@@ -91,7 +91,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
 """Rules of a class."""
 
 _URL: Final = Rule(
-    "self.matches('^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+')",
+    "self.matches('^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+([/?#]|$)')",
     "must begin with http:// or https:// and a host, without user or password",
 )
 _SECRET_NAME: Final = {"pattern": f"^{SECRET_NAME}$", "maxLength": 253}

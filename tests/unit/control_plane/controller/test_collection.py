@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from control_plane.controller.collection import Collection
+from control_plane.controller.resources import wants
 from control_plane.kubernetes_client import KubernetesError
 from tests.unit.control_plane.controller.cluster import Cluster, Silence, path_of, until
 
@@ -23,7 +24,7 @@ class Followed:
         self.broken: list[str] = []
         self.log = Silence()
         self.collection = Collection(
-            cluster, PINS, changed=self._changed, log=self.log, broken=self.broken.append
+            cluster, PINS, changed=self._changed, log=self.log, broken=self.broken.append, wants=wants
         )
 
     def _changed(self) -> None:
@@ -164,3 +165,23 @@ async def test_an_own_write_is_known_at_once_unless_something_newer_is() -> None
         assert found.collection.objects["a"] is after
         found.collection.learn(before, {**before, "status": {"x": 0}})
         assert found.collection.objects["a"] is after
+
+
+async def test_a_change_that_does_not_matter_wakes_nobody() -> None:
+    """A status is known, but it is nothing that is wanted."""
+    cluster = Cluster()
+    cluster.put(PINS, "a", spec={})
+    async with followed(cluster) as found:
+        before = found.changes
+        cluster.put(PINS, "a", status={"x": 1})
+        await until(lambda: "status" in found.collection.objects["a"])
+        assert found.changes == before
+
+
+async def test_a_server_that_calls_everything_expired_is_not_asked_in_a_loop() -> None:
+    """Each new list waits a little longer than the one before."""
+    cluster = Cluster()
+    cluster.refuse = lambda method, path: KubernetesError(410, "Expired", "x") if method == "WATCH" else None
+    async with followed(cluster):
+        await asyncio.sleep(0.5)
+        assert cluster.calls.count(("GET", PINS)) <= 5

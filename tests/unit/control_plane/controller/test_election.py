@@ -198,3 +198,15 @@ async def test_a_failure_that_nobody_foresaw_ends_it(cluster: Cluster) -> None:
     with pytest.raises(LookupError):
         await election.run(broken)
     assert holder(cluster) == ""
+
+
+async def test_whoever_could_not_renew_knows_that_it_holds_nothing(
+    cluster: Cluster, start: Callable[..., Replica]
+) -> None:
+    """By its own clock, before anybody tells it: it may have been frozen."""
+    one = start("one")
+    assert not one.election.holds
+    await until(lambda: one.leading == 1)
+    assert one.election.holds
+    cluster.refuse = lambda method, path: KubernetesError(0, "Unreachable", "x")
+    await until(lambda: not one.election.holds)

@@ -68,6 +68,7 @@ class Led:
             "mesh",
             clock=asyncio.get_running_loop().time,
             now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+            holds=lambda: True,
             log=Silence(),
             metrics=Metrics(),
         )

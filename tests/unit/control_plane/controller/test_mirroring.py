@@ -33,6 +33,7 @@ class World:
         self.behind = 0
         self.failing: list[Exception] = []
         self.time = 0.0
+        self.holds = True
         self.views: list[View] = []
         self.counts: list[tuple[str, str]] = []
         self._standing = Standing(0)
@@ -42,6 +43,7 @@ class World:
             secrets=self.read,
             publish=self.views.append,
             clock=lambda: self.time,
+            holds=lambda: self.holds,
             log=Silence(),
             count=lambda did, ended: self.counts.append((did, ended)),
         )
@@ -180,3 +182,28 @@ async def test_an_answer_of_an_older_revision_is_waited_out(world: World) -> Non
     await until(lambda: len(world.views) == 2)
     assert world.views[-1].standing.revision == 2
     assert ("ask", "ok") in world.counts
+
+
+async def test_one_that_was_frozen_tells_nothing_old() -> None:
+    """Its Lease has run out by its own clock: whoever leads by now has told something newer."""
+    world = World()
+    world.holds = False
+    task = asyncio.create_task(world.mirroring.run())
+    world.mirroring.wake()
+    await asyncio.sleep(0.3)
+    assert not world.told
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_secret_that_is_not_there_is_said(world: World) -> None:
+    """Until it comes, whatever else the control plane says."""
+    world.resources = [USER]
+    world.mirroring.wake()
+    await until(lambda: any(view.verdict(USER) is not None for view in world.views))
+    said = world.views[-1].verdict(USER)
+    assert said is not None
+    assert said.unresolved is not None
+    world.values = {SECRET: "b2xk"}
+    world.mirroring.wake()
+    await until(lambda: world.views[-1].verdict(USER) == Verdict(True, "Accepted"))

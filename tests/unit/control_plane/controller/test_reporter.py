@@ -27,8 +27,10 @@ class Reported:
         for name in NAMES:
             self.cluster.put(PINS, name, spec={})
         self.ended: list[str] = []
+        self.holds = True
         self.reporter = Reporter(
             self.cluster,
+            holds=lambda: self.holds,
             current=self.current,
             learn=lambda _resource, _before, _after: None,
             budget=Budget(counts_at_once, 0, lambda: 0.0),
@@ -121,3 +123,12 @@ async def test_what_failed_is_written_later() -> None:
     await until(lambda: found.writes == len(NAMES))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_one_that_was_frozen_writes_nothing_old() -> None:
+    """Its Lease has run out by its own clock."""
+    found = Reported()
+    found.reporter.publish(found.view())
+    found.holds = False
+    await found.reporter.report()
+    assert not found.writes

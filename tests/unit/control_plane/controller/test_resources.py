@@ -12,6 +12,7 @@ from control_plane.controller.resources import (
     SecretKey,
     custom_resources,
     secrets_named,
+    wants,
 )
 
 
@@ -56,4 +57,14 @@ def test_what_is_being_deleted_wants_nothing() -> None:
 )
 def test_only_references_to_secrets_are_followed(kind: str, spec: dict[str, Any], expected: object) -> None:
     """Backends' credentials and what Releases sign with; whatever form the rest has."""
-    assert secrets_named([CustomResource(Key(kind, "a"), spec=spec)]) == expected
+    assert secrets_named(CustomResource(Key(kind, "a"), spec=spec)) == expected
+
+
+def test_a_status_is_nothing_that_is_wanted() -> None:
+    """Our own writes are no changes; a new spec, another object of the name and a deletion are."""
+    metadata: dict[str, Any] = {"name": "a", "uid": "u", "generation": 1, "resourceVersion": "1"}
+    value = {"metadata": metadata, "spec": {"x": 1}}
+    assert wants({**value, "metadata": {**metadata, "resourceVersion": "2"}, "status": {}}) == wants(value)
+    assert wants({**value, "spec": {"x": 2}}) != wants(value)
+    assert wants({**value, "metadata": {**metadata, "uid": "v"}}) != wants(value)
+    assert wants({**value, "metadata": {**metadata, "deletionTimestamp": "now"}}) != wants(value)

@@ -136,3 +136,11 @@ def test_every_status_is_of_its_schema(
     found = standing(programmed, current, 9, r=Progress("paused", step, 5.0, reason))
     resource, _ = written(RELEASE, verdict, found)
     assert is_right(status_schema("Release"), resource.status)
+
+
+def test_a_secret_that_does_not_serve_is_said_of_what_names_it() -> None:
+    """The rest of the resource is in force."""
+    verdict = replace(TAKEN, unresolved=("UnknownReference", "names the Secret"))
+    resource, _ = written(RELEASE, verdict, standing())
+    said = {name: (item["status"], item["reason"]) for name, item in conditions(resource).items()}
+    assert said == {"Accepted": ("False", "UnknownReference"), "Programmed": ("True", "Programmed")}

@@ -45,3 +45,10 @@ def test_files_have_no_anchors() -> None:
     for name, text in files().items():
         assert "&id" not in text, name
         assert yaml.safe_load(text)["kind"] == "CustomResourceDefinition"
+
+
+def test_no_key_is_a_boolean_to_kubernetes() -> None:
+    """Its parser reads a bare `n` as false, as YAML 1.1 has it."""
+    text = files()["outrigger.dev_policies.yaml"]
+    assert '"n":' in text
+    assert " n:" not in text

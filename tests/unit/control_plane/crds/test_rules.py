@@ -38,3 +38,23 @@ def test_what_is_added_to_a_field_is_of_one_that_there_is(path: str) -> None:
 def test_every_kind_is_written() -> None:
     """No kind is without a definition."""
     assert len(files()) == len(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("HTTP://[::1]:8000", True),
+        ("http://a?x=1", True),
+        ("https://user:word@a/v1", False),
+        ("https://", False),
+        ("https:///v1", False),
+        ("ftp://a", False),
+        (" https://a", False),
+    ],
+)
+def test_a_url_is_of_http_and_without_a_password(url: str, expected: bool) -> None:
+    """As the API server matches it; the rest is the control plane's to say."""
+    (rule,) = FIELDS["BackendSpec.url"]["x-kubernetes-validations"]
+    pattern = rule.rule.removeprefix("self.matches('").removesuffix("')")
+    assert (re.search(pattern, url) is not None) is expected
