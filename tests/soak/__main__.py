@@ -26,7 +26,7 @@ from tests.soak.faults import Order
 from tests.soak.lab import ADMIN, PROVIDER_KEY, Lab
 from tests.soak.ledger import doubled, recoveries, spans_of, sum_up
 from tests.soak.questions import Kind
-from tests.soak.report import Figures, as_json, as_markdown, promises
+from tests.soak.report import Figures, as_json, as_markdown, promises, with_last_run
 from tests.soak.traffic import CROWD, PHONE, PROMPT_MARKER, SESSION_MARKER, WEIGHTS, Traffic
 from tests.soak.watching import Watch
 
@@ -56,6 +56,9 @@ def main() -> int:
     figures.left = [f"process {pid}" for pid in pids if alive(pid)]
     (output / "report.json").write_text(json.dumps(as_json(figures), indent=2) + "\n", encoding="utf-8")
     (output / "report.md").write_text(as_markdown(figures), encoding="utf-8")
+    if options.page is not None:
+        text = options.page.read_text(encoding="utf-8")
+        options.page.write_text(with_last_run(text, as_markdown(figures)), encoding="utf-8")
     print(as_markdown(figures))
     for line in (*figures.sums.wrong[:20], *figures.sums.examples, *figures.doubles.unexplained[:20]):
         print(line)
@@ -73,6 +76,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--per-second", type=float, default=0.0, help="Questions a second; 0: 60 %% of all.")
     parser.add_argument("--quiet", type=float, default=settled.QUIET_S, help="Seconds of rest at the end.")
     parser.add_argument("--output", default=".soak", help="Folder of the report.")
+    parser.add_argument("--page", type=Path, help="Page whose last section the tables become.")
     return parser.parse_args()
 
 

@@ -13,6 +13,7 @@ from tests.soak.watching import Growth
 # What a process may grow by from the first third of its settled life to the last: fragments and caches.
 RSS_MORE_MIB: Final = 12.0
 DESCRIPTORS_MORE: Final = 24
+LAST_RUN: Final = "## The last run\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,3 +188,9 @@ def as_markdown(figures: Figures) -> str:
             f"{one.descriptors} | {one.descriptors_more:+d} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def with_last_run(page: str, tables: str) -> str:
+    """Return a page with `tables` in the place of its last section."""
+    before, _, _ = page.partition(LAST_RUN)
+    return f"{before}{LAST_RUN}\n{tables}"

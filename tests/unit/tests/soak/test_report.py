@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.soak.ledger import Doubles, Entry, Fault, sum_up
 from tests.soak.questions import Kind, Outcome
-from tests.soak.report import Figures, as_json, as_markdown, promises
+from tests.soak.report import Figures, as_json, as_markdown, promises, with_last_run
 from tests.soak.watching import Growth
 
 ENTRIES = [Entry("q-chat-1", Kind.CHAT, 1.0, 1.25, Outcome.RIGHT)]
@@ -54,3 +54,9 @@ def test_each_thing_amiss_breaks_its_promise() -> None:
         replace(GOOD, faults=[Fault("agent killed", 1.0, failure="OSError")]),
     ):
         assert sum(not one.kept for one in promises(bad)) == 1
+
+
+def test_the_page_has_the_last_run() -> None:
+    """In the place of the one before."""
+    page = with_last_run("# Soak\n\n## The last run\n\nold\n", "new\n")
+    assert page == with_last_run(page, "new\n") == "# Soak\n\n## The last run\n\nnew\n"
