@@ -22,6 +22,7 @@ from control_plane.registry.releases import Judged
 from control_plane.releases.counts import Counts
 from control_plane.releases.histograms import GROWTH, quantile
 from control_plane.releases.machine import Action, Standing
+from ext_proc.contract.comparisons import Likeness
 
 Name = Annotated[str, Path(description="The Release's name.", max_length=1_000)]
 
@@ -69,6 +70,15 @@ STATUS_EXAMPLE: Final[dict[str, Any]] = {
             }
         ],
     },
+    "shadow": {
+        "compared": 400,
+        "agreement": 0.94,
+        "similarity": 0.83,
+        "lengthRatio": 1.06,
+        "otherStatus": 2,
+        "otherFinish": 5,
+    },
+    "cache": {"compared": 60, "disagreed": 3},
 }
 
 
@@ -159,7 +169,31 @@ def _status(judged: Judged) -> dict[str, Any]:
             "new": _counts(judged.counts.new),
             "gates": verdict.readings,
         },
+        "shadow": _shadow(judged.likeness),
+        "cache": _cache(judged.likeness),
     }
+
+
+def _shadow(likeness: Likeness) -> dict[str, Any] | None:
+    """Return how alike the answers were that both versions gave; None before the first."""
+    pairs = likeness.compared
+    if not pairs and not likeness.other_status:
+        return None
+    return {
+        "compared": pairs,
+        "agreement": likeness.agreed / pairs if pairs else None,
+        "similarity": likeness.similarity_milli / 1000 / pairs if pairs else None,
+        "lengthRatio": likeness.new_chars / likeness.old_chars if likeness.old_chars else None,
+        "otherStatus": likeness.other_status,
+        "otherFinish": likeness.other_finish,
+    }
+
+
+def _cache(likeness: Likeness) -> dict[str, int] | None:
+    """Return how often a version's answer was not like the other one's cached one; None before the first."""
+    if not likeness.cache_compared:
+        return None
+    return {"compared": likeness.cache_compared, "disagreed": likeness.cache_disagreed}
 
 
 def _counts(counts: Counts) -> dict[str, Any]:

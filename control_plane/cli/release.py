@@ -117,10 +117,11 @@ def _act(
 
 def _tell(answer: Answer, output: Output) -> None:
     from control_plane.cli.printing import emit, show, table  # noqa: PLC0415 - keeps --help quick
-    from control_plane.cli.release_text import gates, headline  # noqa: PLC0415
+    from control_plane.cli.release_text import gates, headline, likeness  # noqa: PLC0415
 
     def text(answer: Answer) -> None:
         columns, rows = gates(answer.fields())
-        show(headline(answer.fields()), *([table(columns, rows)] if rows else []))
+        fields = answer.fields()
+        show(headline(fields), *likeness(fields), *([table(columns, rows)] if rows else []))
 
     emit(answer, output, text)

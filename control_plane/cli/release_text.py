@@ -7,6 +7,7 @@ from typing import Any
 
 from control_plane.cli.amounts import number
 
+_OTHERWISE = (("otherStatus", "ended in another status"), ("otherFinish", "for another reason"))
 GATES = ["GATE", "OLD", "NEW", "LIMIT", "CERTAINTY", "STATE"]
 
 
@@ -15,7 +16,29 @@ def headline(document: Mapping[str, Any]) -> str:
     status = _mapping(document.get("status"))
     name = _mapping(document.get("metadata")).get("name")
     share = f"{number(status.get('share')):g} %"
-    return f"{name}: {status.get('phase')}, step {status.get('step')}, {share}: {status.get('reason')}"
+    step = "before the first step" if status.get("step") == 0 else f"step {status.get('step')}"
+    return f"{name}: {status.get('phase')}, {step}, {share}: {status.get('reason')}"
+
+
+def likeness(document: Mapping[str, Any]) -> list[str]:
+    """Return a line on the answers that both versions gave, and one on those in the cache, if there are."""
+    status = _mapping(document.get("status"))
+    shadow, cache = _mapping(status.get("shadow")), _mapping(status.get("cache"))
+    lines = []
+    if shadow:
+        told = [f"{number(shadow.get('compared')):g} answers compared"]
+        if shadow.get("agreement") is not None:
+            told.append(f"{100 * number(shadow['agreement']):.0f} % say about the same")
+        if shadow.get("lengthRatio") is not None:
+            told.append(f"the new ones {number(shadow['lengthRatio']):.2f} times as long")
+        told += [
+            f"{number(shadow.get(name)):g} {what}" for name, what in _OTHERWISE if number(shadow.get(name))
+        ]
+        lines.append(f"shadow: {', '.join(told)}")
+    if cache:
+        counts = number(cache.get("disagreed")), number(cache.get("compared"))
+        lines.append("cache: {:g} of {:g} answers differ from the other version's".format(*counts))
+    return lines
 
 
 def gates(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

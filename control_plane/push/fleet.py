@@ -291,7 +291,7 @@ class Fleet:
     def released(self) -> list[Released]:
         """Return what each sidecar counted of Releases."""
         return [
-            Released(name, sidecar.told.epoch, sidecar.told.releases)
+            Released(name, sidecar.told.epoch, sidecar.told.releases, sidecar.told.compared)
             for name, sidecar in self._sidecars.items()
         ]
 

@@ -7,8 +7,10 @@ from typing import Final
 
 from control_plane.push.sidecars import Identity
 from control_plane.push.views import EnvoyState, ReleaseCounts, TierStatistics, VersionStatistics
-from control_plane.releases.counts import Counts
+from control_plane.releases.counts import Both, Compared, Counts
 from ext_proc.contract import push_pb2
+from ext_proc.contract.comparisons import Outcomes
+from ext_proc.contract.comparisons_wire import comparisons_of
 
 MAX_NAME: Final = 253
 MAX_LABELS: Final = 64
@@ -76,6 +78,27 @@ def releases_of(statistics: push_pb2.Statistics) -> tuple[ReleaseCounts, ...]:
             ),
         )
         for item in statistics.releases[:MAX_VERSIONS]
+    )
+
+
+def compared_of(statistics: push_pb2.Statistics) -> dict[str, Compared]:
+    """Return what a sidecar found out of Releases' versions itself."""
+    return {
+        release: Compared(Both(_counts(comparison.old), _counts(comparison.new)), comparison.likeness)
+        for release, comparison in comparisons_of(statistics.comparisons).items()
+    }
+
+
+def _counts(outcomes: Outcomes) -> Counts:
+    return Counts(
+        outcomes.calls,
+        outcomes.errors,
+        outcomes.input_tokens,
+        outcomes.output_tokens,
+        outcomes.duration,
+        outcomes.first_byte,
+        outcomes.output,
+        outcomes.filtered,
     )
 
 

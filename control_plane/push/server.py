@@ -22,6 +22,7 @@ from control_plane.push.listening import PushAddressError, PushTls, add_port
 from control_plane.push.questions import Questions
 from control_plane.push.reports import (
     MalformedReportError,
+    compared_of,
     envoy_of,
     identity_of,
     releases_of,
@@ -183,8 +184,15 @@ class PushService:
         elif kind == "statistics":
             epoch, versions = report.statistics.epoch[:MAX_REASON], statistics_of(report.statistics)
             releases = releases_of(report.statistics)
-            tiers = tiers_of(report.statistics)
-            told = replace(sidecar.told, epoch=epoch, versions=versions, releases=releases, tiers=tiers)
+            tiers, compared = tiers_of(report.statistics), compared_of(report.statistics)
+            told = replace(
+                sidecar.told,
+                epoch=epoch,
+                versions=versions,
+                releases=releases,
+                compared=compared,
+                tiers=tiers,
+            )
             self._fleet.told(sidecar, told)
         elif kind == "cache_statistics":
             self._fleet.told(

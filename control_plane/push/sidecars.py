@@ -14,6 +14,7 @@ from typing import Final
 
 from control_plane.push.parcels import Parcel
 from control_plane.push.views import EnvoyState, ReleaseCounts, TierStatistics, VersionStatistics
+from control_plane.releases.counts import Compared
 from ext_proc.contract.cache import CacheStatistics
 from ext_proc.contract.snapshot import content_digest
 
@@ -67,6 +68,7 @@ class Told:
     epoch: str = ""
     versions: tuple[VersionStatistics, ...] = ()
     releases: tuple[ReleaseCounts, ...] = ()
+    compared: Mapping[str, Compared] = field(default_factory=dict)
     tiers: tuple[TierStatistics, ...] = ()
     cache: CacheStatistics = field(default_factory=CacheStatistics)
 

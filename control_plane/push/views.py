@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from control_plane.releases.counts import Counts
+from control_plane.releases.counts import Compared, Counts
 from ext_proc.contract.cache import CacheEntry, CacheStatistics
 
 
@@ -67,11 +67,15 @@ class ReleaseCounts:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What one sidecar counted of Releases. `epoch` "": it has not told anything yet."""
+    """What one sidecar counted of Releases, and found out of their versions itself.
+
+    `epoch` "": it has not told anything yet.
+    """
 
     sidecar: str
     epoch: str
     counts: tuple[ReleaseCounts, ...]
+    compared: Mapping[str, Compared] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

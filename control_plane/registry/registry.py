@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 from control_plane.registry.bulletins import Outbox
@@ -48,7 +49,7 @@ from control_plane.registry.values import (
 )
 from control_plane.registry.vault import Vault
 from control_plane.registry.verdicts import Mirrored
-from control_plane.releases.counts import Both
+from control_plane.releases.counts import Both, Compared
 from control_plane.releases.machine import Action, Standing
 from control_plane.releases.queries import Answer
 from control_plane.resources.kinds import KINDS
@@ -307,9 +308,15 @@ class Registry:
         """Return how far a Release is and what its numbers say; see `Releases.judged`."""
         return await self._releases.judged(name)
 
-    async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+    async def look_at_releases(
+        self,
+        intervals: Mapping[str, Both],
+        *,
+        obeyed: bool,
+        compared: Mapping[str, Compared] = MappingProxyType({}),
+    ) -> None:
         """Take in what the versions of each Release did, and let it move; see `Releases.look`."""
-        await self._releases.look(intervals, obeyed=obeyed)
+        await self._releases.look(intervals, obeyed=obeyed, compared=compared)
 
     def take_answers(self, answers: Mapping[str, Sequence[Answer]]) -> None:
         """Judge by these answers to the queries of each Release from now on."""

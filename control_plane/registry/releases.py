@@ -8,7 +8,7 @@ them has to be the one that decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -20,7 +20,7 @@ from control_plane.registry.state import renumbered
 from control_plane.registry.values import ITSELF, Actor, Head
 from control_plane.releases.analysis import Analysis, Outcome, Verdict, folded, judged
 from control_plane.releases.asking import Wanted
-from control_plane.releases.counts import NEITHER, Both
+from control_plane.releases.counts import NEITHER, NOT_COMPARED, Both, Compared
 from control_plane.releases.events import Basis
 from control_plane.releases.gates import Gate, gates_of
 from control_plane.releases.machine import (
@@ -39,6 +39,7 @@ from control_plane.releases.queries import Answer, with_queries
 from control_plane.releases.wire import analysis_bytes, analysis_of
 from control_plane.resources.compile import Progress
 from control_plane.resources.kinds.release import ReleaseSpec
+from ext_proc.contract.comparisons import NO_LIKENESS, Likeness
 
 _STOPPING: Final = frozenset((Action.PAUSE, Action.ABORT))
 _MOVING: Final = frozenset((Phase.PENDING, Phase.PROGRESSING))
@@ -53,15 +54,32 @@ class Judged:
     reason: str
     verdict: Verdict
     counts: Both
+    likeness: Likeness = NO_LIKENESS
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What was heard of a Release since the last look."""
+
+    served: Both = NEITHER
+    compared: Compared = NOT_COMPARED
+
+    def counts(self, standing: Standing) -> Both:
+        """Return what is judged: in the shadow the calls that both were asked, at a step those of callers."""
+        return self.served if standing.step else self.compared.shadowed
+
+
+_NOTHING_HEARD: Final = _Heard()
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What one look makes of a Release, and on what it was decided."""
+    """What one look makes of a Release, whether its numbers are new, and on what it was decided."""
 
     standing: Standing
     analysis: Analysis
     basis: Basis
+    is_news: bool
 
 
 class Releases:
@@ -127,17 +145,31 @@ class Releases:
             return Judged(standing, standing.reason, Verdict(Outcome.WAIT, standing.reason), NEITHER)
         verdict = self._verdict(head, name, analysis)
         now_s = self._ledger.now().timestamp()
-        return Judged(standing, waiting_for(standing, plan_of(spec), verdict, now_s), verdict, analysis.step)
+        reason = waiting_for(standing, plan_of(spec), verdict, now_s)
+        return Judged(standing, reason, verdict, analysis.step, analysis.likeness)
 
-    async def look(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+    async def look(
+        self,
+        intervals: Mapping[str, Both],
+        *,
+        obeyed: bool,
+        compared: Mapping[str, Compared] = MappingProxyType({}),
+    ) -> None:
         """Fold in what the versions of each Release did since the last look here, and let each move.
 
-        `obeyed`: every connected sidecar of this replica holds what is in force.
+        `compared` is what sidecars found out of them beside that. `obeyed`: every connected sidecar of this
+        replica holds what is in force.
         """
-        active = [
-            name for name, standing in self._ledger.state.head.releases.items() if _is_watched(standing)
-        ]
-        news = {name: intervals[name] for name in active if intervals.get(name)}
+        active = {
+            name: standing
+            for name, standing in self._ledger.state.head.releases.items()
+            if _is_watched(standing)
+        }
+        news: dict[str, _Heard] = {}
+        for name, standing in active.items():
+            heard = _Heard(intervals.get(name, NEITHER), compared.get(name, NOT_COMPARED))
+            if heard.counts(standing) or heard.compared.likeness:
+                news[name] = heard
         if not news and not await self._would_move(active, obeyed=obeyed):
             return
         async with self._ledger.change() as change:
@@ -145,11 +177,11 @@ class Releases:
             for name, standing in change.state.head.releases.items():
                 if not _is_watched(standing):
                     continue
-                interval = news.get(name, NEITHER)
+                heard = news.get(name, _NOTHING_HEARD)
                 looked = await self._look(
-                    change.state.head, name, change.tx, change.at.timestamp(), interval, obeyed=obeyed
+                    change.state.head, name, change.tx, change.at.timestamp(), heard, obeyed=obeyed
                 )
-                if interval or looked.standing.step != standing.step:
+                if looked.is_news or looked.standing.step != standing.step:
                     await change.tx.put_evidence(name, analysis_bytes(looked.analysis))
                 if looked.standing is not standing:
                     moved[name] = looked.standing, looked.basis
@@ -162,25 +194,28 @@ class Releases:
             return False
         async with self._ledger.look() as reading:
             for name in names:
-                looked = await self._look(head, name, reading, now_s, NEITHER, obeyed=obeyed)
+                looked = await self._look(head, name, reading, now_s, _NOTHING_HEARD, obeyed=obeyed)
                 if looked.standing is not head.releases[name]:
                     return True
         return False
 
     async def _look(
-        self, head: Head, name: str, reading: Reading, now_s: float, interval: Both, *, obeyed: bool
+        self, head: Head, name: str, reading: Reading, now_s: float, heard: _Heard, *, obeyed: bool
     ) -> _Looked:
         standing, spec = head.releases[name], _spec(head, name)
-        analysis = analysis_of(await reading.evidence(name))
-        if interval:
+        analysis = before = analysis_of(await reading.evidence(name))
+        if interval := heard.counts(standing):
             analysis = folded(analysis, interval, _gates(head, spec), standing.share / 100)
+        if heard.compared.likeness:
+            analysis = replace(analysis, likeness=analysis.likeness + heard.compared.likeness)
+        is_news = analysis is not before
         verdict = self._verdict(head, name, analysis)
         basis = Basis(verdict, analysis.step)
         moved = advanced(standing, plan_of(spec), verdict, now_s)
         moved = settled(moved, obeyed=obeyed and moved is standing, at_s=now_s)
         if moved.step != standing.step:
             analysis = analysis.at_next_step()
-        return _Looked(moved, analysis, basis)
+        return _Looked(moved, analysis, basis, is_news)
 
     def _verdict(self, head: Head, name: str, analysis: Analysis) -> Verdict:
         standing, spec = head.releases[name], _spec(head, name)
@@ -233,7 +268,8 @@ def progress_of(head: Head) -> dict[str, Progress]:
 def plan_of(spec: ReleaseSpec) -> Plan:
     """Return what a document asks for."""
     max_wait_ms = spec.gates.max_wait_ms
-    return Plan(spec.steps, spec.bake_ms / 1000, None if max_wait_ms is None else max_wait_ms / 1000)
+    max_wait_s = None if max_wait_ms is None else max_wait_ms / 1000
+    return Plan(spec.steps, spec.bake_ms / 1000, max_wait_s, shadows=bool(spec.shadow))
 
 
 async def _move(

@@ -17,6 +17,7 @@ from typing import Final
 from control_plane.releases.counts import NEITHER, NOTHING, Both, Counts
 from control_plane.releases.evidence import ALONE_AT_FIRST, AT_FIRST, Wealth, alone, compared
 from control_plane.releases.gates import LEAST_BAD, ErrorRate, Gate, RefusalRate
+from ext_proc.contract.comparisons import NO_LIKENESS, Likeness
 
 DOUBT: Final = 0.05
 """How likely a Release without a difference is rolled back, at most, all gates and looks together."""
@@ -95,7 +96,8 @@ class Analysis:
     """Everything that is kept between looks.
 
     `step` is what was counted since the step began, `pending` what no bet was made on yet, `wealth` by gate
-    over the whole Release, `past_old` the old version's earlier steps.
+    over the whole Release, `past_old` the old version's earlier steps, `likeness` how alike the two versions'
+    answers have been.
     """
 
     step: Both = NEITHER
@@ -103,10 +105,11 @@ class Analysis:
     pending: Both = NEITHER
     past_old: Counts = NOTHING
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
+    likeness: Likeness = NO_LIKENESS
 
     def at_next_step(self) -> Analysis:
         """Return what is known as another step begins: its numbers begin anew, the bets go on."""
-        return Analysis(past_old=self.past_old + self.step.old, wealth=self.wealth)
+        return Analysis(past_old=self.past_old + self.step.old, wealth=self.wealth, likeness=self.likeness)
 
 
 def folded(analysis: Analysis, interval: Both, gates: Sequence[Gate], share: float) -> Analysis:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from control_plane.releases.histograms import Histogram, merged, minus
+from ext_proc.contract.comparisons import NO_LIKENESS, Likeness
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,5 +75,30 @@ class Both:
     def __bool__(self) -> bool:
         return bool(self.old.calls or self.new.calls)
 
+    def since(self, earlier: Both) -> Both:
+        """Return what came to `earlier` to make it this; nothing is negative."""
+        return Both(self.old.since(earlier.old), self.new.since(earlier.new))
+
 
 NEITHER: Final = Both()
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What sidecars found out of the two versions: on calls that both were asked, and in the cache."""
+
+    shadowed: Both = NEITHER
+    likeness: Likeness = NO_LIKENESS
+
+    def __add__(self, other: Compared) -> Compared:
+        return Compared(self.shadowed + other.shadowed, self.likeness + other.likeness)
+
+    def __bool__(self) -> bool:
+        return bool(self.shadowed) or bool(self.likeness)
+
+    def since(self, earlier: Compared) -> Compared:
+        """Return what came to `earlier` to make it this; nothing is negative."""
+        return Compared(self.shadowed.since(earlier.shadowed), self.likeness.since(earlier.likeness))
+
+
+NOT_COMPARED: Final = Compared()

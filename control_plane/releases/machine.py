@@ -56,11 +56,15 @@ class ActionRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the document asks for: `steps` are shares in percent, growing; times are in seconds."""
+    """What the document asks for: `steps` are shares in percent, growing; times are in seconds.
+
+    With `shadows` the new version is first asked beside the old one, and answers nobody.
+    """
 
     steps: tuple[float, ...]
     bake_s: float
     max_wait_s: float | None = None
+    shadows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class Standing:
     Attributes:
         begun: the revision of its document that it follows.
         generation: grows with every move; who acts on an older one has lost a race.
-        step: counted from 1, 0 before the first.
+        step: counted from 1; 0 before the first, while the new version answers nobody.
         share: percent of the callers on the new version.
         since_s: when this phase and step began, in seconds since the epoch.
         baked_s: how long the step had baked before that.
@@ -105,8 +109,10 @@ class Standing:
 
 
 def begun(plan: Plan, revision: int, at_s: float) -> Standing:
-    """Return the standing of a Release that was applied with `revision`: at its first step."""
+    """Return the standing of a Release that was applied with `revision`: at its first step, or before it."""
     blank = Standing(revision, Phase.PENDING, 0, 0.0, "", at_s, generation=0)
+    if plan.shadows:
+        return _moved(blank, at_s, Phase.PENDING, "applied")
     return _moved(blank, at_s, Phase.PENDING, "applied", step=1, share=plan.steps[0])
 
 
@@ -139,7 +145,7 @@ def acted(standing: Standing, plan: Plan, action: Action, who: str, at_s: float)
 def advanced(standing: Standing, plan: Plan, verdict: Verdict, at_s: float) -> Standing:
     """Return the standing after its numbers were looked at; the same object when nothing moves."""
     if standing.phase is Phase.PENDING:
-        first = "callers follow the first step"
+        first = "callers follow the first step" if standing.step else "the new version is asked for nobody"
         return replace(
             _moved(standing, at_s, Phase.PROGRESSING, first),
             since_s=standing.since_s,
@@ -172,9 +178,10 @@ def waiting_for(standing: Standing, plan: Plan, verdict: Verdict, at_s: float) -
     if standing.phase not in (Phase.PENDING, Phase.PROGRESSING):
         return standing.reason
     left_s = plan.bake_s - standing.baked_s - (at_s - standing.since_s)
+    reason = verdict.reason or standing.reason
     if verdict.outcome is Outcome.PASS and left_s > 0:
-        return f"baking, {left_s:.0f} s left: {verdict.reason}"
-    return verdict.reason or standing.reason
+        reason = f"baking, {left_s:.0f} s left: {reason}"
+    return reason if standing.step else f"in the shadow: {reason}"
 
 
 def _next_step(standing: Standing, plan: Plan, reason: str, at_s: float, *, phase: Phase) -> Standing:

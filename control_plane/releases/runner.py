@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from control_plane.releases.counts import NEITHER, NOTHING, Both, Counts
+from control_plane.releases.counts import NEITHER, NOT_COMPARED, NOTHING, Both, Compared, Counts
 
 EVERY_S: Final = 1.0
 
@@ -46,6 +46,10 @@ class Reporter(Protocol):
     def counts(self) -> Sequence[Counted]:
         """What it counted."""
 
+    @property
+    def compared(self) -> Mapping[str, Compared]:
+        """What it found out of versions itself, by Release."""
+
 
 class Sidecars(Protocol):
     """The sidecars of this replica."""
@@ -60,8 +64,10 @@ class Sidecars(Protocol):
 class Book(Protocol):
     """Where Releases are kept."""
 
-    async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
-        """Take in what the versions of each Release did, and let each move."""
+    async def look_at_releases(
+        self, intervals: Mapping[str, Both], *, obeyed: bool, compared: Mapping[str, Compared]
+    ) -> None:
+        """Take in what the versions of each Release did, and how they compare, and let each move."""
 
 
 class Log(Protocol):
@@ -100,6 +106,31 @@ class Tellings:
         return found
 
 
+class Findings:
+    """What was found out of versions already, so that the rest is news; see `Tellings`."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], Mapping[str, Compared]] = {}
+
+    def news(self, reporters: Iterable[Reporter]) -> dict[str, Compared]:
+        """Return what came since the last call, by Release."""
+        found: dict[str, Compared] = {}
+        known: dict[tuple[str, str], Mapping[str, Compared]] = {}
+        for reporter in reporters:
+            if not reporter.epoch:
+                continue
+            who = reporter.sidecar, reporter.epoch
+            before, known[who] = self._known.get(who), reporter.compared
+            if before is None or before is reporter.compared:
+                continue
+            for release, compared in reporter.compared.items():
+                more = compared.since(before.get(release, NOT_COMPARED))
+                if more:
+                    found[release] = found.get(release, NOT_COMPARED) + more
+        self._known = known
+        return found
+
+
 class Runner:
     """Looks at the Releases until it is stopped. `versions` returns the old and the new one of each."""
 
@@ -117,7 +148,9 @@ class Runner:
         self._log = log
         self._every_s = every_s
         self._tellings = Tellings()
+        self._findings = Findings()
         self._kept: dict[str, Both] = {}
+        self._compared: dict[str, Compared] = {}
         self._failing = False
 
     async def run(self) -> None:
@@ -130,14 +163,17 @@ class Runner:
         """Look once. Trouble is told when it begins, and never ends the runner."""
         try:
             versions = self._versions()
-            for release, both in self._tellings.news(self._sidecars.released(), versions).items():
+            reporters = self._sidecars.released()
+            for release, both in self._tellings.news(reporters, versions).items():
                 self._kept[release] = self._kept.get(release, NEITHER) + both
+            for release, compared in self._findings.news(reporters).items():
+                self._compared[release] = self._compared.get(release, NOT_COMPARED) + compared
             obeyed = bool(versions) and self._sidecars.obeyed()
-            await self._book.look_at_releases(self._kept, obeyed=obeyed)
+            await self._book.look_at_releases(self._kept, obeyed=obeyed, compared=self._compared)
         except Exception as error:
             # The database is away, most likely; a Release that nobody watches would be worse than a late one.
             if not self._failing:
                 self._log.warning("the releases are not looked at", error=str(error))
             self._failing = True
             return
-        self._kept, self._failing = {}, False
+        self._kept, self._compared, self._failing = {}, {}, False

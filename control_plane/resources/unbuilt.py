@@ -22,7 +22,7 @@ UNBUILT: Final[dict[str, frozenset[tuple[str, ...]]]] = {
     "Tier": frozenset(),
     "Consumer": frozenset(),
     "Policy": frozenset(),
-    "Release": frozenset({("shadow",)}),
+    "Release": frozenset(),
     "Pin": frozenset(),
 }
 

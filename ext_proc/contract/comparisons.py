@@ -76,6 +76,7 @@ class Likeness:
         return Likeness(*(max(now - before, 0) for now, before in pairs))
 
 
+NO_LIKENESS: Final = Likeness()
 LIKENESS: Final = tuple(item.name for item in fields(Likeness))
 """The names of its numbers."""
 

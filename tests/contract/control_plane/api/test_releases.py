@@ -6,7 +6,10 @@ import httpx
 import pytest
 
 from control_plane.auth.roles import Role
-from control_plane.releases.counts import Both, Counts
+from control_plane.registry.values import Actor
+from control_plane.releases.counts import Both, Compared, Counts
+from ext_proc.contract.comparisons import Likeness
+from control_plane.releases.machine import Action, Standing
 from tests.contract.control_plane.api.papers import backend, document
 from tests.contract.control_plane.api.served import Served
 
@@ -82,3 +85,34 @@ async def test_numbers_are_shown(served: Served, admin: httpx.AsyncClient) -> No
     assert analysis["old"]["durations"] == [{"upToMs": pytest.approx(1.1**70, abs=0.01), "calls": 95}]
     assert analysis["old"]["latencyP95Ms"] == pytest.approx(1.1**69.95)
     assert analysis["gates"][0]["evidence"] > 1
+
+
+async def test_how_alike_the_answers_are_is_shown(served: Served, admin: httpx.AsyncClient) -> None:
+    """Of those that both versions gave, and of those in the cache; before the first one nothing."""
+    status = (await admin.get(PATH)).json()["status"]
+    assert (status["shadow"], status["cache"]) == (None, None)
+    alike = Likeness(4, 3, 3200, 100, 150, 1, 2, cache_compared=5, cache_disagreed=1)
+    await served.registry.look_at_releases({}, obeyed=True, compared={"r": Compared(likeness=alike)})
+    status = (await admin.get(PATH)).json()["status"]
+    assert status["shadow"] == {
+        "compared": 4,
+        "agreement": 0.75,
+        "similarity": 0.8,
+        "lengthRatio": 1.5,
+        "otherStatus": 1,
+        "otherFinish": 2,
+    }
+    assert status["cache"] == {"compared": 5, "disagreed": 1}
+
+
+async def test_a_release_that_is_deleted_meanwhile_is_gone(served: Served, admin: httpx.AsyncClient) -> None:
+    """It did move, and is not there to be shown."""
+    act = served.registry.act_on_release
+
+    async def act_and_lose(name: str, action: Action, actor: Actor) -> Standing:
+        standing = await act(name, action, actor)
+        await served.registry.delete("Release", name, actor)
+        return standing
+
+    served.registry.act_on_release = act_and_lose  # type: ignore[method-assign]
+    assert (await admin.post(f"{PATH}/pause")).status_code == 404

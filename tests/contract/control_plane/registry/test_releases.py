@@ -10,12 +10,13 @@ import pytest
 
 from control_plane.registry.errors import NotFoundError, ReleaseConflictError, StoreUnavailableError
 from control_plane.registry.registry import Registry
-from control_plane.registry.releases import wanted_queries
+from control_plane.registry.releases import progress_of, wanted_queries
 from control_plane.releases.analysis import Outcome
-from control_plane.releases.counts import Both, Counts
+from control_plane.releases.counts import Both, Compared, Counts
 from control_plane.releases.machine import Action, Phase, Standing
 from control_plane.releases.queries import IN_A_ROW, Answer
 from control_plane.store.opening import store_for
+from ext_proc.contract.comparisons import Likeness
 from tests.harness.registries import ACTOR, FlakyStore, SetClock, backend, new_registry, raw
 
 VERSIONS = [{"name": "old", "backend": "b"}, {"name": "new", "backend": "b", "weight": 0}]
@@ -209,3 +210,49 @@ async def test_without_its_database_a_release_is_still_shown(tmp_path: Path) -> 
     assert (judged.standing.share, judged.reason, judged.verdict.readings) == (5, "applied", ())
     flaky.failure = None
     await registry.close()
+
+
+SHADOWED = {**SPEC, "shadow": 0.5, "testers": {"headers": {"x-beta": "1"}}}
+
+
+async def compare(registry: Registry, both: Both, served: Both | None = None) -> Standing:
+    """Take in what both versions made of the same calls, beside those of callers; return how far `r` is."""
+    found = Compared(both, Likeness(compared=both.new.calls, agreed=1, cache_compared=1, cache_disagreed=1))
+    await registry.look_at_releases({"r": served} if served else {}, obeyed=True, compared={"r": found})
+    return standing(registry)
+
+
+async def test_in_the_shadow_only_what_both_were_asked_is_judged(registry: Registry, clock: SetClock) -> None:
+    """Then comes the first step, where only callers count; how alike the answers were stays known."""
+    await registry.apply([raw("Release", "r", **SHADOWED)], ACTOR)
+    assert (standing(registry).step, standing(registry).share) == (0, 0)
+    assert progress_of(registry.head)["r"].shadows
+    await compare(registry, GOOD, served=BAD)
+    clock.move(seconds=61)
+    first = await look(registry)
+    assert (first.phase, first.step, first.share) == (Phase.PROGRESSING, 1, 5)
+    assert not progress_of(registry.head)["r"].shadows
+    assert (await compare(registry, BAD, served=GOOD)).step == 1
+    judged = await registry.release_verdict("r")
+    assert (judged.counts, judged.likeness.compared, judged.likeness.cache_disagreed) == (GOOD, 50, 2)
+
+
+async def test_a_bad_version_is_taken_back_before_anybody_sees_it(registry: Registry) -> None:
+    """And testers have it no more."""
+    await registry.apply([raw("Release", "r", **SHADOWED)], ACTOR)
+    for _ in range(3):
+        await compare(registry, Both(BAD.old, BAD.new), served=GOOD)
+    assert standing(registry).phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
+    assert standing(registry).reason.startswith("errorRate: ")
+    assert {made.share for made in standing(registry).decisions} == {0}
+    assert progress_of(registry.head)["r"].withdrawn
+
+
+async def test_a_shadow_is_promoted_and_aborted_by_hand(registry: Registry) -> None:
+    """As a step is; while it is paused nobody is asked."""
+    await registry.apply([raw("Release", "r", **SHADOWED)], ACTOR)
+    await registry.act_on_release("r", Action.PAUSE, ACTOR)
+    assert not progress_of(registry.head)["r"].shadows
+    assert (await registry.act_on_release("r", Action.PROMOTE, ACTOR)).step == 1
+    assert (await registry.act_on_release("r", Action.ABORT, ACTOR)).phase is Phase.ABORTED
+    assert progress_of(registry.head)["r"].withdrawn

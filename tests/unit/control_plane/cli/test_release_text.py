@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from control_plane.cli.release_text import gates, headline
+from control_plane.cli.release_text import gates, headline, likeness
 
 WORSE = {"gate": "errorRate", "old": 0.01, "new": 0.0312, "limit": 0.01, "evidence": 80.0, "outcome": "fail"}
 UNKNOWN = {"gate": "ttftP95", "old": None, "new": None, "limit": 1.2, "evidence": 0.5, "outcome": "pass"}
@@ -40,3 +40,24 @@ def test_whatever_came_is_no_error() -> None:
     for document in ({}, {"status": None}, {"status": {"analysis": {"gates": [1]}}}):
         assert gates(document)[1] == []
         assert headline(document)
+
+
+def test_what_was_compared_is_a_line_each() -> None:
+    """Of the answers that both gave, and of those in the cache; nothing where nothing was."""
+    shadow = {
+        "compared": 400,
+        "agreement": 0.94,
+        "similarity": 0.8,
+        "lengthRatio": 1.06,
+        "otherStatus": 2,
+        "otherFinish": 0,
+    }
+    status = {"phase": "progressing", "step": 0, "share": 0, "shadow": shadow}
+    document = {"status": {**status, "cache": {"compared": 60, "disagreed": 3}}}
+    assert likeness(document) == [
+        "shadow: 400 answers compared, 94 % say about the same, the new ones 1.06 times as long, "
+        "2 ended in another status",
+        "cache: 3 of 60 answers differ from the other version's",
+    ]
+    assert likeness(DOCUMENT) == []
+    assert "before the first step" in headline(document)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.cli.main import main
+from control_plane.resources.unbuilt import UNBUILT
 
 GOOD = """\
 kind: Backend
@@ -31,8 +32,11 @@ def run(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_good_documents_end_with_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_documents_end_with_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What has no effect yet is a warning on stderr, and no error."""
+    monkeypatch.setitem(UNBUILT, "Release", frozenset({("shadow",)}))
     (tmp_path / "p.yaml").write_text(GOOD)
     assert run("-f", str(tmp_path / "p.yaml")) == 0
     captured = capsys.readouterr()

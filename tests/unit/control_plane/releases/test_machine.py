@@ -168,3 +168,30 @@ def test_resumed_after_it_waited_too_long_it_waits_anew() -> None:
     assert advanced(resumed, plan, WAIT, 289.0) is resumed
     assert advanced(resumed, plan, PASS, 201.0).step == 2
     assert advanced(resumed, plan, WAIT, 290.0).phase is Phase.PAUSED
+
+
+SHADOWED = Plan((5.0, 100.0), 60.0, shadows=True)
+
+
+def test_in_the_shadow_nobody_is_on_the_new_version() -> None:
+    """It comes before the first step, bakes as a step does, and its gates hold it or take it back."""
+    standing = begun(SHADOWED, 7, 0.0)
+    assert (standing.phase, standing.step, standing.share) == (Phase.PENDING, 0, 0.0)
+    shadowed = advanced(standing, SHADOWED, WAIT, 1.0)
+    assert (shadowed.phase, shadowed.step, shadowed.share) == (Phase.PROGRESSING, 0, 0.0)
+    assert waiting_for(shadowed, SHADOWED, WAIT, 2.0) == f"in the shadow: {WAIT.reason}"
+    assert advanced(shadowed, SHADOWED, PASS, 59.0) is shadowed
+    first = advanced(shadowed, SHADOWED, PASS, 60.0)
+    assert (first.phase, first.step, first.share) == (Phase.PROGRESSING, 1, 5.0)
+    failed = advanced(shadowed, SHADOWED, FAIL, 2.0)
+    assert (failed.phase, failed.share, failed.reason) == (Phase.ROLLING_BACK, 0.0, FAIL.reason)
+
+
+def test_people_lead_a_release_in_the_shadow_as_at_a_step() -> None:
+    """Promoted it is at its first step; paused and resumed it is where it was; aborted it has ended."""
+    shadowed = advanced(begun(SHADOWED, 7, 0.0), SHADOWED, WAIT, 1.0)
+    promoted = acted(shadowed, SHADOWED, Action.PROMOTE, "ann", 2.0)
+    assert (promoted.phase, promoted.step, promoted.share) == (Phase.PROGRESSING, 1, 5.0)
+    resumed = acted(acted(shadowed, SHADOWED, Action.PAUSE, "ann", 2.0), SHADOWED, Action.RESUME, "ann", 3.0)
+    assert (resumed.phase, resumed.step, resumed.share) == (Phase.PROGRESSING, 0, 0.0)
+    assert acted(shadowed, SHADOWED, Action.ABORT, "ann", 2.0).phase is Phase.ABORTED

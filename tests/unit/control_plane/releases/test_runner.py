@@ -9,8 +9,9 @@ import structlog
 from structlog.testing import capture_logs
 
 from control_plane.push.views import ReleaseCounts, Released
-from control_plane.releases.counts import Both, Counts
+from control_plane.releases.counts import Both, Compared, Counts
 from control_plane.releases.runner import Runner
+from ext_proc.contract.comparisons import Likeness
 
 VERSIONS = {"r": ("old", "new")}
 
@@ -28,6 +29,7 @@ class Scene:
 
     reports: list[Released] = field(default_factory=list)
     seen: list[Mapping[str, Both]] = field(default_factory=list)
+    compared: list[Mapping[str, Compared]] = field(default_factory=list)
     failure: Exception | None = None
     fault: Exception | None = None
 
@@ -41,12 +43,15 @@ class Scene:
         """Return that they did."""
         return True
 
-    async def look_at_releases(self, intervals: Mapping[str, Both], *, obeyed: bool) -> None:
+    async def look_at_releases(
+        self, intervals: Mapping[str, Both], *, obeyed: bool, compared: Mapping[str, Compared]
+    ) -> None:
         """Write it down."""
         assert obeyed
         if self.failure is not None:
             raise self.failure
         self.seen.append(dict(intervals))
+        self.compared.append(dict(compared))
 
 
 async def played(scene: Scene, *reports: list[Released]) -> list[Mapping[str, Both]]:
@@ -110,3 +115,27 @@ async def test_trouble_is_told_when_it_begins_and_ends_nothing() -> None:
             await runner.look()
     assert [line["event"] for line in logs] == ["the releases are not looked at"] * 2
     assert scene.seen == [{}]
+
+
+async def test_what_is_found_out_of_versions_is_told_once_too() -> None:
+    """What could not be handed on comes with the next; of a stranger what it says first is a beginning."""
+
+    def found(epoch: str, calls: int) -> Released:
+        one = Compared(Both(Counts(calls), Counts(calls)), Likeness(compared=calls))
+        return Released("s", epoch, (), {"r": one})
+
+    scene = Scene()
+    runner = Runner(scene, scene, lambda: VERSIONS, structlog.get_logger())
+    for epoch, calls, failure in (
+        ("e", 1, None),
+        ("e", 3, OSError("gone")),
+        ("e", 6, None),
+        ("e", 6, None),
+        ("f", 2, None),
+        ("f", 3, None),
+    ):
+        scene.reports, scene.failure = [found(epoch, calls)], failure
+        await runner.look()
+    told = [one["r"].likeness.compared if one else 0 for one in scene.compared]
+    assert told == [0, 5, 0, 0, 1]
+    assert scene.compared[1]["r"].shadowed == Both(Counts(5), Counts(5))
