@@ -6,12 +6,15 @@ import base64
 import json
 from collections.abc import Iterator
 from importlib.metadata import version
-from typing import Any
+from inspect import signature
+from typing import Any, get_type_hints
 
 import helm_python
 import pytest
 import yaml
 
+from control_plane.cli.control_plane import control_plane
+from control_plane.cli.controller import controller
 from tests.harness.chart import CHART, PRODUCTION, objects
 from tests.harness.kubernetes_schemas import check
 
@@ -327,6 +330,35 @@ def test_the_encryption_key_stays_with_the_database() -> None:
 
 
 # The control plane and the controller
+
+
+def options(command: Any) -> set[str]:
+    """Return the variables that a command takes."""
+    hints = get_type_hints(command, include_extras=True).values()
+    return {option.envvar for hint in hints for option in getattr(hint, "__metadata__", ())}
+
+
+def test_the_control_plane_is_told_what_it_understands() -> None:
+    """Each of its variables is an option of the command, whatever is switched on."""
+    known = options(control_plane) | {"POD_NAME", "POD_NAMESPACE", "OUTRIGGER_SECRET_KEY"}
+    for values in CASES.values():
+        assert environment(objects(values)).keys() <= known
+
+
+def test_arguments_are_options() -> None:
+    """Of the command that each container runs."""
+    for name, command in (("control-plane", control_plane), ("controller", controller)):
+        (container,) = only(objects(), "Deployment", name)["spec"]["template"]["spec"]["containers"]
+        assert container["args"][0] == name
+        known = {f"--{parameter.replace('_', '-')}" for parameter in signature(command).parameters}
+        assert {word for word in container["args"] if word.startswith("--")} <= known
+
+
+def test_the_controller_is_told_what_it_understands() -> None:
+    """Where the API is and its token; its Lease and its Secrets are where it runs."""
+    told = environment(objects(), "controller")
+    assert told.keys() <= options(controller) | {"POD_NAME", "POD_NAMESPACE", "OUTRIGGER_TOKEN"}
+    assert told["OUTRIGGER_SERVER"] == "http://outrigger-api.outrigger-system.svc:8080"
 
 
 def test_one_replica_on_sqlite_has_a_volume() -> None:
