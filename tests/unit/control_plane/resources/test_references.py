@@ -177,6 +177,13 @@ RELEASE = "kind: Release\nmetadata: {name: %s}\nspec: {model: m, from: stable, t
         ("headers: {x-a: b}", "headers: {X-A: c}", True),
         ("headers: {x-a: b}", "headers: {x-b: c}", False),
         ("userAgents: [a]", "userAgents: [b]", False),
+        ("workloads: [shop]", "workloads: [web]", True),
+        ("workloads: ['shop*']", "workloads: ['web*', web]", True),
+        ("workloads: ['shop*']", "workloads: [shop-1]", False),
+        ("workloads: ['shop*']", "workloads: ['shop-a*']", False),
+        ("workloads: ['*']", "workloads: [web]", False),
+        ("workloads: [shop]", "", False),
+        ("tiers: [gold], consumers: [a]", "tiers: [gold], consumers: [b]", True),
     ],
 )
 def test_two_releases_of_a_model_need_other_callers(one: str, other: str, disjoint: bool) -> None:
