@@ -161,7 +161,7 @@ def add_mirror_routes(app: FastAPI, book: MirrorBook, fleet: Fleet, bodies: Bodi
                 304: Answer("Nothing has changed."),
             },
             "`programmed`: in force, and not refused by the data plane. `current` of the sidecars that are "
-            "connected to this replica hold the document's revision, or a later one.",
+            "connected hold the document's revision, or a later one.",
             headers={"If-None-Match": "Tags that the caller has: 304 when one of them is current."},
         ),
         routes.show,

@@ -13,9 +13,10 @@ missing is refused, but a reference that was in force already keeps what it name
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from control_plane.registry.values import DocumentKey
@@ -27,6 +28,9 @@ from control_plane.resources.policies import DOOR, OPEN_DOOR, Ties, open_doors
 from control_plane.resources.references import Named, named_by
 
 Forms = Mapping[DocumentKey, Document]
+MAX_ROUNDS: Final = 20
+"""Each refusal may bring back what refuses another one. So long a chain is no slip of the pen."""
+TANGLED: Final = "contradicts others that contradict others in turn; change fewer at once"
 _POLICY: Final = "Policy"
 
 
@@ -86,10 +90,14 @@ class _Settling:
 
     def run(self) -> None:
         """Settle."""
-        moved: Iterable[DocumentKey] = sorted({*self._others, *self.forms})
-        while moved:
+        moved = sorted({*self._others, *self.forms})
+        for rounds in count(1):
             self._settle_references(moved)
             moved = self._settle_claims() or self._settle_doors()
+            if not moved:
+                return
+            if rounds % MAX_ROUNDS == 0:
+                moved += self._give_up({kind for kind, _ in moved})
 
     # Names of what is not there.
 
@@ -213,6 +221,13 @@ class _Settling:
         return {**rest, key: self._old[key]} if key in self._old else rest
 
     # Moves. Each document makes one at most.
+
+    def _give_up(self, kinds: Set[str]) -> list[DocumentKey]:
+        """Refuse all documents of these kinds that may move."""
+        moved = sorted(key for key in self.forms if key[0] in kinds and self._may_move(key))
+        for key in moved:
+            self._refuse(key, Reason.INVALID, TANGLED)
+        return [touched for key in moved for touched in self._touched(key)]
 
     def _refuse(self, key: DocumentKey, reason: Reason, message: str) -> None:
         self.refused[key] = reason, message

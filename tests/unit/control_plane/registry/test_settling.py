@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from control_plane.registry.planning import parse_all
-from control_plane.registry.settling import Forms, Settled, settled
+from control_plane.registry.settling import MAX_ROUNDS, TANGLED, Forms, Settled, settled
 from control_plane.registry.verdicts import Reason
 from control_plane.resources.loading import RawDocument
 from tests.harness.registries import backend, consumer, model, raw
@@ -67,3 +67,21 @@ def test_a_circle_is_accepted_or_refused_as_one() -> None:
     assert names(settled({}, {}, forms(*circle), ())) == []
     old = forms(backend(), *circle)
     assert names(settled({}, old, {}, ())) == []
+
+
+def test_a_long_chain_of_contradictions_is_given_up() -> None:
+    """Each Model wants the alias of the next one, and the last one's is taken: a short chain is followed."""
+
+    def wished(length: int) -> Settled:
+        taken = forms(backend(), model("theirs", aliases=["taken"]))
+        ends = [f"a{number}" for number in range(length)]
+        old = forms(*(model(f"m{number:03}", aliases=[ends[number]]) for number in range(length)))
+        wants = [*ends[1:], "taken"]
+        new = forms(*(model(f"m{number:03}", aliases=[wants[number]]) for number in range(length)))
+        found = settled(taken, old, new, ())
+        assert found.forms == old
+        return found
+
+    told = [message for _, message in wished(2 * MAX_ROUNDS).refused.values()]
+    assert told.count(TANGLED) == MAX_ROUNDS
+    assert TANGLED not in [message for _, message in wished(MAX_ROUNDS - 1).refused.values()]
