@@ -15,6 +15,8 @@ from jsonschema.validators import Draft202012Validator
 from control_plane.resources.documents import check_documents
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import read_text
+from control_plane.webhook.patch import Injection, Outcome, inject
+from control_plane.webhook.settings import InjectionSettings, default_image
 from tests.harness.chart import CHART
 from tests.harness.kubernetes_schemas import check
 
@@ -22,6 +24,7 @@ Object = dict[str, Any]
 EXAMPLES = CHART.parent / "examples"
 FOLDERS = sorted({path.parent for path in EXAMPLES.rglob("*.yaml")})
 GROUP = "outrigger.dev/"
+SETTINGS = InjectionSettings("outrigger-push.outrigger-system.svc:9900", own_namespace="outrigger-system")
 EACH = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(EXAMPLES)))
 
 
@@ -96,16 +99,36 @@ def test_the_rest_is_valid_and_stays_in_its_namespace(folder: Path) -> None:
 
 
 @EACH
-def test_an_application_gets_a_sidecar(folder: Path) -> None:
-    """And the provider opts out: it is called, it does not call."""
-    opted_out = {
-        item["metadata"]["name"]: item["spec"]["template"]["metadata"]["labels"].get("outrigger.dev/inject")
-        for item in objects([folder])
+def test_applications_get_a_sidecar_and_providers_none(folder: Path) -> None:
+    """Who is called, does not call. What the injector makes of an application is a valid pod."""
+    found = objects([folder])
+    services = {item["metadata"]["name"] for item in found if item["kind"] == "Service"}
+    injected = set()
+    for item in found:
+        if item["kind"] != "Deployment":
+            continue
+        outcome = inject(item["spec"]["template"], item["metadata"]["namespace"], SETTINGS)
+        if isinstance(outcome, Injection):
+            injected.add(item["metadata"]["name"])
+            item["spec"]["template"] = outcome.pod
+            check(item)
+            (container,) = outcome.pod["spec"]["containers"]
+            assert container["env"] == [{"name": "OPENAI_BASE_URL", "value": "http://127.0.0.1:10000/v1"}]
+        else:
+            assert outcome.outcome is Outcome.OPTED_OUT
+    assert injected
+    assert not injected & services
+
+
+def test_images_are_of_this_version() -> None:
+    """So that what a guide has built and loaded is found."""
+    images = {
+        container["image"]
+        for item in objects(FOLDERS)
         if item["kind"] == "Deployment"
+        for container in item["spec"]["template"]["spec"]["containers"]
     }
-    assert None in opted_out.values()
-    services = [item["metadata"]["name"] for item in objects([folder]) if item["kind"] == "Service"]
-    assert {opted_out[name] for name in services} == {"disabled"}
+    assert {image for image in images if image.startswith("outrigger")} == {default_image()}
 
 
 @EACH
