@@ -8,8 +8,8 @@ import pytest
 from control_plane.auth.roles import Role
 from control_plane.registry.values import Actor
 from control_plane.releases.counts import Both, Compared, Counts
-from ext_proc.contract.comparisons import Likeness
 from control_plane.releases.machine import Action, Standing
+from ext_proc.contract.comparisons import Likeness
 from tests.contract.control_plane.api.papers import backend, document
 from tests.contract.control_plane.api.served import Served
 
