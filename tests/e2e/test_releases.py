@@ -149,6 +149,13 @@ async def called_by(
         return await asyncio.gather(*map(one, callers))
 
 
+def counted(governed: Governed, series: str, **labels: str) -> float:
+    """Return the sum of a counter's series with these labels."""
+    wanted = [f'{name}="{value}"' for name, value in labels.items()]
+    lines = (line for line in governed.mesh.metrics().splitlines() if line.startswith(f"{series}{{"))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
+
+
 def versions(found: list[tuple[int, str]]) -> Counter[str]:
     """Count by version."""
     return Counter(version for _, version in found)
@@ -198,6 +205,47 @@ async def test_a_bad_version_goes_back_by_itself(governed: Governed) -> None:
     assert versions(await called(governed, 60)) == {"old": 60}
     row = governed.api.get("audit").json()["items"][0]
     assert (row["action"], row["target"]) == ("release", "Release/bad")
+
+
+async def test_a_bad_version_in_the_shadow_is_seen_by_nobody(governed: Governed) -> None:
+    """It is asked beside the old one, whole and streamed, and taken back before its first step.
+
+    Callers notice nothing, and each of their calls counts once.
+    """
+    before = counted(governed, "openai_request_total")
+    apply(governed, release("dark", shadow=1.0, steps=[20, 100], gates={"minRequests": 5000}))
+    calls, deadline = 0, time.monotonic() + 15
+    while status(governed, "dark")["phase"] not in ("rolling-back", "rolled-back"):
+        assert time.monotonic() < deadline, status(governed, "dark")
+        for stream in (False, True):
+            found = await called_by(governed, [{}] * 10, stream=stream)
+            assert set(found) == {(200, "old")}
+            calls += len(found)
+    found_out = status(governed, "dark")
+    assert found_out["reason"].startswith("errorRate: "), found_out
+    assert {made["share"] for made in found_out["decisions"]} == {0}
+    assert found_out["shadow"]["otherStatus"] >= 5
+    until(lambda: counted(governed, "openai_request_total") == before + calls, 5, "each call counts once")
+    assert counted(governed, "outrigger_release_mirrors_total", outcome="failed") >= 5
+
+
+async def test_a_good_version_in_the_shadow_goes_on_by_itself(governed: Governed) -> None:
+    """With enough calls of which both gave an answer; testers have it before."""
+    gates = {"minRequests": 20, "latencyP95": {"maxRatio": 50}, "ttftP95": {"maxRatio": 50}}
+    wanted = {"shadow": 0.9, "steps": [50], "bake": "1s", "testers": {"headers": {"x-beta": "1"}}}
+    apply(governed, release("light", to="twin", gates=gates, **wanted))
+    assert versions(await called(governed, 5, **{"x-beta": "1"})) == {"twin": 5}
+    deadline = time.monotonic() + 20
+    while status(governed, "light")["step"] == 0:
+        assert time.monotonic() < deadline, status(governed, "light")
+        # The share may grow before its status has been asked for.
+        assert {code for code, _ in await called(governed, 10)} == {200}
+    found = status(governed, "light")
+    assert (found["share"], found["shadow"]["compared"] >= 20) == (50, True)
+    assert found["shadow"]["agreement"] > 0
+    governed.api.post("releases/light/abort").raise_for_status()
+    followed(governed)
+    assert versions(await called(governed, 5, **{"x-beta": "1"})) == {"old": 5}
 
 
 async def test_a_fallback_does_not_hide_a_bad_version(governed: Governed) -> None:
