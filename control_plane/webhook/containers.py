@@ -83,7 +83,8 @@ def envoy_container(settings: InjectionSettings, tuning: Tuning, ports: Ports) -
         "imagePullPolicy": settings.pull_policy.value,
         "args": envoy_options(PurePosixPath(RUN_DIR, "envoy.yaml"), log_level=_envoy_level(tuning)),
         "ports": [{"name": "outrigger-ready", "containerPort": ports.ready, "protocol": "TCP"}],
-        "startupProbe": _probe("/healthz", ports.ready, every_s=1, failures=STARTS_WITHIN_S),
+        # Asked of the agent: the application starts when its calls are governed, not when they only pass.
+        "startupProbe": _probe("/readyz", ports.stats, every_s=1, failures=STARTS_WITHIN_S),
         "readinessProbe": _probe("/healthz", ports.ready, every_s=10, failures=3),
         "livenessProbe": _probe("/healthz", ports.ready, every_s=15, failures=4),
         "resources": _copied(tuning.envoy_resources),

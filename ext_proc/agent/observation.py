@@ -28,6 +28,12 @@ from ext_proc.telemetry.traces import Spans, spans_from_environment
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
+STARTED_PATH: Final = "/startupz"
+"""Every process of the sidecar listens, but for Envoy."""
+READY_PATH: Final = "/readyz"
+"""Envoy serves a policy and asks the processors; or none has come for a while."""
+READY_WITHOUT_POLICY_S: Final = 40.0
+
 LOST_SPANS_S: Final = 60.0
 """The least time between two lines about spans that no collector took."""
 
@@ -63,6 +69,8 @@ class Observation:
         epoch: str,
     ) -> None:
         self.counts = VersionCounts(epoch)
+        self._began_s = now()
+        self._in_service: Callable[[], bool] = lambda: False
         self._metrics = RequestMetrics(settings.sidecar_id, ENVOY_REASONS | frozenset(reasons))
         self._spans = self._make_spans(settings, environment, Throttled(log, now, LOST_SPANS_S))
         sinks: list[RecordSink] = [self._metrics, self.counts]
@@ -74,7 +82,10 @@ class Observation:
         folder = FolderCollector(settings.run_dir.metrics, log, now)
         try:
             self._server: MetricsServer = serve_metrics(
-                address.host, address.port, [self._metrics, folder], lambda: _started(settings)
+                address.host,
+                address.port,
+                [self._metrics, folder],
+                {STARTED_PATH: lambda: _listens(settings), READY_PATH: lambda: self._ready(now())},
             )
         except OSError as error:
             raise SettingsError(
@@ -93,6 +104,14 @@ class Observation:
     def tell_attempts(self, tell: Callable[[push_pb2.Snapshot], None]) -> None:
         """Hand attempts on by `tell` from now on."""
         self._attempts.tell = tell
+
+    def tell_service(self, in_service: Callable[[], bool]) -> None:
+        """Learn by `in_service` whether calls are governed by a policy."""
+        self._in_service = in_service
+
+    def _ready(self, now_s: float) -> bool:
+        # Whoever waits for us with its start is not to wait for a control plane that is away.
+        return self._in_service() or now_s - self._began_s > READY_WITHOUT_POLICY_S
 
     def use(self, snapshot: Snapshot) -> None:
         """Take the names of the policy in force: only these become labels."""
@@ -122,7 +141,7 @@ class Observation:
             raise SettingsError(f"traces cannot be sent as OTEL_EXPORTER_OTLP_… says: {error}") from error
 
 
-def _started(settings: AgentSettings) -> bool:
+def _listens(settings: AgentSettings) -> bool:
     """Whether every process of the sidecar listens, Envoy left out, which comes after it."""
     sockets = [
         settings.run_dir.agent_socket,

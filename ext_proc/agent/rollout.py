@@ -7,6 +7,7 @@ here speaks a protocol; the protocols it needs are its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from types import MappingProxyType
 from typing import TypeVar
@@ -88,6 +89,11 @@ class Rollout:
         """The snapshot that decides now."""
         return self._in_use[-1] if self._in_use else None
 
+    @property
+    def in_service(self) -> bool:
+        """Whether Envoy has served a policy, and has asked a processor, at least once."""
+        return self._in_service
+
     def offer(self, snapshot: Snapshot, secrets: Secrets = MappingProxyType({})) -> None:
         """Bring `snapshot` into force as soon as possible; it supersedes what was offered before.
 
@@ -114,6 +120,10 @@ class Rollout:
 
     async def run(self) -> None:
         """Switch until cancelled."""
+        if self._in_use:
+            # What was kept on disk serves too, however long the control plane is away.
+            with contextlib.suppress(_SupersededError):
+                await self._wait_for_service()
         while True:
             await self._wake.wait()
             self._wake.clear()

@@ -73,6 +73,9 @@ class Observer(Protocol):
     def tell_attempts(self, tell: Callable[[push_pb2.Snapshot], None]) -> None:
         """Hand on by `tell` what attempts say of their providers."""
 
+    def tell_service(self, in_service: Callable[[], bool]) -> None:
+        """Learn by `in_service`, from any thread, whether Envoy has served a policy."""
+
     def use(self, snapshot: Snapshot) -> None:
         """Learn that `snapshot` is in force."""
 
@@ -151,6 +154,8 @@ class Agent:
             authorities=authorities,
             log=log,
         )
+        if observation is not None:
+            observation.tell_service(lambda: self._rollout.in_service)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Serve until `stopping` is set.

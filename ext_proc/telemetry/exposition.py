@@ -1,6 +1,6 @@
 """`GET /metrics`: the agent's own series and those of the processors' files, on one small server.
 
-`/healthz` says on the same port that the process lives, `/startupz` that the sidecar's processors are there.
+Questions of the kubelet are answered on the same port: see `Questions`.
 
 The server is `prometheus_client`'s WSGI application in threads of its own, so that a scrape, even a slow
 one, never holds up the agent's event loop. It speaks the Prometheus text format and OpenMetrics.
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn
+from types import MappingProxyType
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -27,9 +28,11 @@ from ext_proc.telemetry.throttle import Logger, Throttled
 
 PATH: Final = "/metrics"
 ALIVE_PATH: Final = "/healthz"
-STARTED_PATH: Final = "/startupz"
 REQUEST_TIMEOUT_S: Final = 10.0
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Questions = Mapping[str, Callable[[], bool]]
+"""By path, what is asked there, from any thread."""
+NO_QUESTIONS: Final[Questions] = MappingProxyType({})
 
 
 class FolderCollector(Collector):
@@ -81,11 +84,11 @@ class MetricsServer:
 
 
 def serve_metrics(
-    host: str, port: int, collectors: Iterable[Collector], started: Callable[[], bool] = lambda: True
+    host: str, port: int, collectors: Iterable[Collector], questions: Questions = NO_QUESTIONS
 ) -> MetricsServer:
     """Answer `GET /metrics` on `host:port` (port 0: a free one) with everything that `collectors` yield.
 
-    `started` is asked by whoever asks whether the sidecar has started, from any thread.
+    `GET /healthz` is 200 as long as the process lives; each of `questions` is 200 or 503.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -95,20 +98,20 @@ def serve_metrics(
         registry.register(collector)
     kind = _ServerV6 if ":" in host else _Server
     server = kind((host, port), _Quiet)
-    server.set_app(_application(make_wsgi_app(registry), started))
+    server.set_app(_application(make_wsgi_app(registry), questions))
     return MetricsServer(server)
 
 
-def _application(metrics: Application, started: Callable[[], bool]) -> Application:
+def _application(metrics: Application, questions: Questions) -> Application:
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
-        if path not in {PATH, ALIVE_PATH, STARTED_PATH}:
+        if path not in {PATH, ALIVE_PATH, *questions}:
             return _say(start_response, "404 Not Found", [])
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             return _say(start_response, "405 Method Not Allowed", [("Allow", "GET, HEAD")])
         if path == PATH:
             return metrics(environ, start_response)
-        good = path == ALIVE_PATH or started()
+        good = path == ALIVE_PATH or questions[path]()
         return _say(start_response, "200 OK" if good else "503 Service Unavailable", [])
 
     return application

@@ -36,6 +36,11 @@ OURS: Final = frozenset(
         "OUTRIGGER_PUSH_KEY",
         "OUTRIGGER_PUSH_PORT",
         "OUTRIGGER_SECRET_KEY",
+        # Not for the control plane of `up`, which has no cluster.
+        "OUTRIGGER_TOKEN_REVIEW",
+        "OUTRIGGER_WEBHOOK_PORT",
+        "OUTRIGGER_WEBHOOK_CERT",
+        "OUTRIGGER_WEBHOOK_KEY",
     }
 )
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"

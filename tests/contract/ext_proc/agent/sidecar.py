@@ -115,6 +115,9 @@ class AccessLog(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]
         """Add this service to the agent's server."""
         als_pb2_grpc.add_AccessLogServiceServicer_to_server(self, server)
 
+    def tell_service(self, in_service: Callable[[], bool]) -> None:
+        """Take no interest."""
+
     def tell_attempts(self, tell: Callable[[push_pb2.Snapshot], None]) -> None:
         """Tell nothing of attempts."""
 

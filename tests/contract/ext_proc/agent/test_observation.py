@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import grpc
@@ -19,7 +19,12 @@ from ext_proc.contract.snapshot import Backend, Snapshot
 from ext_proc.settings import Address, AgentSettings, RunDir, SettingsError
 
 
-def observation(folder: Path, port: int = 0, environment: Mapping[str, str] | None = None) -> Observation:
+def observation(
+    folder: Path,
+    port: int = 0,
+    environment: Mapping[str, str] | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Observation:
     """Return an observation that serves on `port`."""
     settings = AgentSettings(
         run_dir=RunDir(folder),
@@ -32,7 +37,7 @@ def observation(folder: Path, port: int = 0, environment: Mapping[str, str] | No
         envoy_admin_address=Address("127.0.0.1", 1),
     )
     log = structlog.get_logger()
-    return Observation(settings, environment or {}, ["unknown-model"], time.monotonic, log, epoch="e")
+    return Observation(settings, environment or {}, ["unknown-model"], now, log, epoch="e")
 
 
 async def scrape(port: int) -> str:
@@ -82,3 +87,24 @@ async def test_unusable_collector_is_one_sentence(tmp_path: Path, name: str, val
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1"}
     with pytest.raises(SettingsError, match="OTEL_EXPORTER_OTLP_"):
         observation(tmp_path, environment={**environment, f"OTEL_EXPORTER_OTLP_{name}": value})
+
+
+async def test_the_kubelet_is_told_when_calls_are_governed(tmp_path: Path) -> None:
+    """Once every socket is there and once a policy serves; without one, once that has been waited for."""
+    times = [0.0]
+    watching = observation(tmp_path, now=lambda: times[0])
+    async with httpx.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{watching.port}") as client:
+
+        async def status(path: str) -> int:
+            return (await client.get(path)).status_code
+
+        assert [await status(path) for path in ("/healthz", "/startupz", "/readyz")] == [200, 503, 503]
+        for name in ("agent.sock", "processor-0.sock"):
+            (tmp_path / name).touch()
+        assert [await status(path) for path in ("/startupz", "/readyz")] == [200, 503]
+        watching.tell_service(lambda: True)
+        assert await status("/readyz") == 200
+        watching.tell_service(lambda: False)
+        times[0] = 41.0
+        assert await status("/readyz") == 200
+    watching.close()
