@@ -20,6 +20,7 @@ from control_plane.api.documents import add_document_routes
 from control_plane.api.front import Front
 from control_plane.api.guard import GuardedRoute, RecordRefusal
 from control_plane.api.keys import add_key_routes
+from control_plane.api.limits import add_limit_routes
 from control_plane.api.live import Telling, add_live_routes
 from control_plane.api.mesh import add_mesh_routes
 from control_plane.api.metrics import ApiMetrics
@@ -36,6 +37,7 @@ from control_plane.api.secrets import add_secret_routes
 from control_plane.api.tokens import add_token_routes
 from control_plane.api.wrong_tokens import TellingGate
 from control_plane.dashboard.traffic import Traffic
+from control_plane.dashboard.uses import UsesEverywhere
 from control_plane.registry.errors import StorageFullError, StoreUnavailableError
 from control_plane.registry.values import Actor
 
@@ -105,6 +107,9 @@ def create_application(parts: Parts, *, version: str, min_ready_sidecars: int) -
     add_mesh_routes(app, parts.registry, parts.fleet)
     traffic = Traffic(time.monotonic)
     parts.fleet.listen(traffic.told)
+    uses = UsesEverywhere()
+    parts.fleet.listen(uses.told)
+    add_limit_routes(app, uses)
     add_live_routes(app, parts.registry, parts.fleet, traffic, parts.surroundings.now)
     add_cache_routes(app, parts.registry, parts.fleet, parts.caches, bodies)
     add_playground_routes(app, parts.registry, bodies, parts.proxy, parts.surroundings)

@@ -294,6 +294,20 @@ _ANSWERS: Final[dict[str, Any]] = {
             },
         }
     ),
+    "LimitUseList": _list(
+        _object(
+            {
+                "kind": {"type": "string", "enum": ["tier", "consumer", "model"]},
+                "name": _TEXT,
+                "consumer": _MAYBE_TEXT,
+                "requestsPerMinute": _NUMBER,
+                "tokensPerMinute": _NUMBER,
+                "tokensPerDay": _NUMBER,
+                "costPerDay": _AMOUNT,
+                "concurrency": _NUMBER,
+            }
+        )
+    ),
     "Playground": _object({"proxy": _MAYBE_TEXT, "hint": _MAYBE_TEXT}),
     "NewKey": _object({"id": _TEXT, "consumer": _TEXT, "key": _TEXT, "expiresAt": _MAYBE_TIME}),
     "KeyList": _list(_object(_KEY)),

@@ -8,6 +8,7 @@ the one before, sidecars that connect meanwhile included. Belongs to one event l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -202,6 +203,9 @@ class Fleet:
             return
         sidecar.connected, sidecar.gone_s = False, self._clock()
         self.moves += 1
+        if sidecar.told.uses:
+            # Of a use of now, which what has gone has no more.
+            self.told(sidecar, replace(sidecar.told, uses={}))
         newest = self._editions.newest
         if newest is not None and self._sidecars.get(sidecar.identity.sidecar) is sidecar:
             before = newest.rollout.phase

@@ -32,6 +32,7 @@ from control_plane.push.reports import (
 from control_plane.push.sidecars import Sidecar
 from ext_proc.contract import push_pb2
 from ext_proc.contract.cache_wire import statistics_of as statistics_of_cache
+from ext_proc.contract.uses import uses_of
 
 __all__ = ["PushAddressError", "PushServer", "PushService"]
 
@@ -198,6 +199,8 @@ class PushService:
             self._fleet.told(
                 sidecar, replace(sidecar.told, cache=statistics_of_cache(report.cache_statistics))
             )
+        elif kind == "limit_uses":
+            self._fleet.told(sidecar, replace(sidecar.told, uses=uses_of(report.limit_uses)))
         elif kind == "cache_answer" and self._questions is not None:
             self._questions.answered(sidecar.identity.sidecar, report.cache_answer)
 

@@ -17,6 +17,7 @@ from control_plane.push.views import EnvoyState, ReleaseCounts, TierStatistics, 
 from control_plane.releases.counts import Compared
 from ext_proc.contract.cache import CacheStatistics
 from ext_proc.contract.snapshot import content_digest
+from ext_proc.contract.uses import Uses
 
 REMEMBERED_VERSIONS: Final = 8
 REMEMBERED_REFUSALS: Final = 16
@@ -71,6 +72,7 @@ class Told:
     compared: Mapping[str, Compared] = field(default_factory=dict)
     tiers: tuple[TierStatistics, ...] = ()
     cache: CacheStatistics = field(default_factory=CacheStatistics)
+    uses: Uses = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

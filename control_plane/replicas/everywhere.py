@@ -139,10 +139,15 @@ class Everywhere:
                 other.seen_s = now_s
             other.row, other.dead = row, now_s - other.seen_s > DEAD_AFTER_S
             self.others[row.id] = other
+        for name, other in known.items():
+            if other.total.uses and (other.dead or name not in self.others):
+                self._tell(other, replace(other.total, uses={}))
 
     def told(self, replica_id: str, total: Told) -> None:
         """Take in what the sidecars of another replica counted together."""
-        other = self.others[replica_id]
+        self._tell(self.others[replica_id], total)
+
+    def _tell(self, other: Other, total: Told) -> None:
         before, other.total = other.total, total
         for listener in self._listeners:
             listener(before, total)

@@ -1,6 +1,7 @@
 """What all sidecars of one replica counted together, since it began: as if they were one (pure).
 
-It only grows, whichever sidecars come and go, so that whoever missed a part of it has lost nothing.
+Counts only grow, whichever sidecars come and go, so that whoever missed a part of it has lost nothing. What
+is used of limits is that of now.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from control_plane.dashboard.traffic import (
     told_pairs,
     version_numbers,
 )
+from control_plane.dashboard.uses import UsesEverywhere
 from control_plane.push.sidecars import Told
 from control_plane.push.views import TierStatistics, VersionStatistics
 from control_plane.releases.histograms import minus
 from ext_proc.contract.cache import CacheStatistics
+from ext_proc.contract.uses import MAX_USES
 
 _VERSION_WIDTH = 7
 _TIER_WIDTH = 4
@@ -39,10 +42,14 @@ class Totals:
         self._versions: dict[tuple[str, str], _Version] = {}
         self._tiers: dict[str, list[int]] = {}
         self._cache = [0, 0, 0, 0]
+        self._uses = UsesEverywhere()
         self.changed = False
 
     def told(self, before: Told, after: Told) -> None:
         """Add what came between two reports of one sidecar."""
+        if after.uses is not before.uses and after.uses != before.uses:
+            self._uses.told(before, after)
+            self.changed = True
         if after.versions is not before.versions or after.tiers is not before.tiers:
             self._add(before, after)
         if after.cache is not before.cache and before.cache != CacheStatistics():
@@ -59,6 +66,7 @@ class Totals:
             cache=CacheStatistics(
                 hits=hits, misses=misses, saved_cost_micros=micros, saved_prompt_tokens=tokens
             ),
+            uses=self._uses.most(MAX_USES),
         )
 
     def _add(self, before: Told, after: Told) -> None:

@@ -51,6 +51,18 @@ class ComparisonTellings(Protocol):
         ...
 
 
+class UseTellings(Protocol):
+    """Where it goes how much accounts of limits have used, on each processor's `stream`."""
+
+    def counted(self, stream: int, message: push_pb2.LimitUses) -> None:
+        """Take what a processor's accounts used."""
+        ...
+
+    def gone(self, stream: int) -> None:
+        """Learn that a processor will say no more."""
+        ...
+
+
 class _Processor:
     """One connected processor. `holds` is the oldest version that an exchange in it began with."""
 
@@ -76,6 +88,7 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         on_holds_changed: called when a processor may have let go of an older version.
         cache: told what processors say of their caches.
         comparisons: told what they find out of Releases' versions.
+        uses: told how much accounts of limits have used.
     """
 
     def __init__(
@@ -84,11 +97,13 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         on_holds_changed: Callable[[], None],
         cache: CacheTellings | None = None,
         comparisons: ComparisonTellings | None = None,
+        uses: UseTellings | None = None,
     ) -> None:
         self._log = log
         self._on_holds_changed = on_holds_changed
         self._cache = cache
         self._comparisons = comparisons
+        self._uses = uses
         self._streams = itertools.count(1)
         self._current: push_pb2.Snapshot | None = None
         self._processors: list[_Processor] = []
@@ -176,6 +191,8 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
                 self._cache.gone(processor.stream)
             if self._comparisons is not None:
                 self._comparisons.gone(processor.stream)
+            if self._uses is not None:
+                self._uses.gone(processor.stream)
             self._on_holds_changed()
             await self._notify()
 
@@ -210,6 +227,10 @@ class ProcessorPush(push_pb2_grpc.PolicyPushServicer):
         if kind == "comparisons":
             if self._comparisons is not None:
                 self._comparisons.counted(processor.stream, report.comparisons)
+            return True
+        if kind == "limit_uses":
+            if self._uses is not None:
+                self._uses.counted(processor.stream, report.limit_uses)
             return True
         if kind not in ("cache_statistics", "cache_answer"):
             return False

@@ -15,7 +15,7 @@ PLAIN: Encoding
 ZLIB: Encoding
 
 class Report(_message.Message):
-    __slots__ = ("hello", "ack", "nack", "envoy", "statistics", "cache_statistics", "cache_answer", "comparisons")
+    __slots__ = ("hello", "ack", "nack", "envoy", "statistics", "cache_statistics", "cache_answer", "comparisons", "limit_uses")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     NACK_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class Report(_message.Message):
     CACHE_STATISTICS_FIELD_NUMBER: _ClassVar[int]
     CACHE_ANSWER_FIELD_NUMBER: _ClassVar[int]
     COMPARISONS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USES_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ack: Ack
     nack: Nack
@@ -32,7 +33,30 @@ class Report(_message.Message):
     cache_statistics: CacheStatistics
     cache_answer: CacheAnswer
     comparisons: Comparisons
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., cache_statistics: _Optional[_Union[CacheStatistics, _Mapping]] = ..., cache_answer: _Optional[_Union[CacheAnswer, _Mapping]] = ..., comparisons: _Optional[_Union[Comparisons, _Mapping]] = ...) -> None: ...
+    limit_uses: LimitUses
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., nack: _Optional[_Union[Nack, _Mapping]] = ..., envoy: _Optional[_Union[Envoy, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., cache_statistics: _Optional[_Union[CacheStatistics, _Mapping]] = ..., cache_answer: _Optional[_Union[CacheAnswer, _Mapping]] = ..., comparisons: _Optional[_Union[Comparisons, _Mapping]] = ..., limit_uses: _Optional[_Union[LimitUses, _Mapping]] = ...) -> None: ...
+
+class LimitUses(_message.Message):
+    __slots__ = ("uses",)
+    USES_FIELD_NUMBER: _ClassVar[int]
+    uses: _containers.RepeatedCompositeFieldContainer[LimitUse]
+    def __init__(self, uses: _Optional[_Iterable[_Union[LimitUse, _Mapping]]] = ...) -> None: ...
+
+class LimitUse(_message.Message):
+    __slots__ = ("account", "requests", "tokens", "day_tokens", "day_cost_micros", "at_once")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DAY_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DAY_COST_MICROS_FIELD_NUMBER: _ClassVar[int]
+    AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+    account: str
+    requests: int
+    tokens: int
+    day_tokens: int
+    day_cost_micros: int
+    at_once: int
+    def __init__(self, account: _Optional[str] = ..., requests: _Optional[int] = ..., tokens: _Optional[int] = ..., day_tokens: _Optional[int] = ..., day_cost_micros: _Optional[int] = ..., at_once: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("subscriber_id", "workload", "labels", "build", "in_force", "accepts", "keeps", "answers", "hears")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ext_proc.contract.uses import Use, Uses, most_used
 from ext_proc.limits.claims import (
     DAY_COST,
     DAY_TOKENS,
@@ -122,6 +123,15 @@ class MemoryBook:
             else:
                 now = max(now, share)
         return Load(now, day)
+
+    def uses(self) -> Uses:
+        """Return what accounts have used, those that used most."""
+        now, found = self._clock_us(), dict[str, Use]()
+        for key, standing in self._standings.items():
+            if standing.pass_time(now):
+                requests, tokens, day, cost = (one.used if one is not None else 0 for one in standing.windows)
+                found[key] = Use(requests, tokens, day, cost, standing.held)
+        return most_used(found)
 
     def settle(self, reservation: Reservation, tokens: int, cost: int = 0) -> None:
         """Count `tokens` and `cost` in the place of what was reserved.

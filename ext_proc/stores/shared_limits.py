@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
+from ext_proc.contract.uses import Uses
 from ext_proc.limits.book import MemoryBook
 from ext_proc.limits.claims import (
     DAY_TOKENS,
@@ -141,6 +142,10 @@ class RedisBook:
         if told is None or self._clock_us() - heard_at > FRESH_US:
             return Load(own.now, max(own.day, told.load.day if told is not None else 0.0))
         return Load(max(own.now, told.load.now), max(own.day, told.load.day))
+
+    def uses(self) -> Uses:
+        """Return what accounts have used of what this processor admitted, those that used most."""
+        return self._own.uses()
 
     def settle(self, reservation: Reservation, tokens: int, cost: int = 0) -> None:
         """Count `tokens` and `cost` in the place of what was reserved.

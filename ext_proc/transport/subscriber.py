@@ -17,11 +17,13 @@ from ext_proc.contract.cache_wire import answer_message, statistics_message
 from ext_proc.contract.comparisons import Comparison
 from ext_proc.contract.comparisons_wire import comparison_messages
 from ext_proc.contract.snapshot import Snapshot
+from ext_proc.contract.uses import Uses, uses_message
 from ext_proc.push_client import PlainDial, PushClient, Pushed, UnusableError
 from ext_proc.snapshots import SnapshotHolder
 
 RECONNECT_MAX_S: Final = 1.0
 STATISTICS_EVERY_S: Final = 1.0
+USES_EVERY_S: Final = 2.0
 
 
 class CacheView(Protocol):
@@ -52,6 +54,7 @@ class Subscriber:
         epoch: str = "",
         on_attempt: Callable[[str, int, Mapping[str, str], str], None] | None = None,
         comparisons: Callable[[], Mapping[str, Comparison]] | None = None,
+        uses: Callable[[], Uses] = dict,
     ) -> None:
         """`target` is a gRPC address; `on_snapshot` is called after each switch.
 
@@ -60,6 +63,7 @@ class Subscriber:
         `on_attempt` is told of attempts that the sidecar's Envoy has made: Backend, status, headers, and
         the digest of the caller's own key. `comparisons` returns what is known of Releases' versions, another
         object whenever that has changed; they are told as the statistics are.
+        `uses` returns how much accounts of limits have used.
         """
         self._subscriber_id = subscriber_id
         self._holder = holder
@@ -73,6 +77,8 @@ class Subscriber:
         nothing: Mapping[str, Comparison] = {}
         self._comparisons = comparisons if comparisons is not None else lambda: nothing
         self._told_comparisons = nothing
+        self._uses = uses
+        self._told_uses: Uses = {}
         self._client = PushClient(
             PlainDial(target),
             self._hello,
@@ -92,6 +98,7 @@ class Subscriber:
             tasks.create_task(self._client.run(), name="push client")
             if self._cache is not None:
                 tasks.create_task(self._tell_statistics(self._cache), name="cache statistics")
+            tasks.create_task(self._tell_uses(), name="uses of limits")
 
     async def _tell_statistics(self, cache: CacheView) -> None:
         while True:
@@ -103,12 +110,23 @@ class Subscriber:
             if self._comparisons() is not self._told_comparisons:
                 self._client.tell(self._compared())
 
+    async def _tell_uses(self) -> None:
+        while True:
+            await asyncio.sleep(USES_EVERY_S)
+            uses = self._uses()
+            if uses != self._told_uses:
+                self._told_uses = uses
+                self._client.tell(push_pb2.Report(limit_uses=uses_message(uses)))
+
     def _standing(self) -> Iterator[push_pb2.Report]:
         report = self._counted(self._cache) if self._cache is not None else None
         if report is not None:
             yield report
         if self._comparisons():
             yield self._compared()
+        self._told_uses = self._uses()
+        if self._told_uses:
+            yield push_pb2.Report(limit_uses=uses_message(self._told_uses))
 
     def _compared(self) -> push_pb2.Report:
         found = self._told_comparisons = self._comparisons()

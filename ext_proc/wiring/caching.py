@@ -16,6 +16,7 @@ from ext_proc.answers import StoredAnswer
 from ext_proc.cache_view import Held
 from ext_proc.contract.policies import CachePolicy, all_settings
 from ext_proc.contract.snapshot import Purge, Setting, Snapshot
+from ext_proc.limits.book import MemoryBook
 from ext_proc.settings import ProcessorSettings, SettingsError
 from ext_proc.stages.session import Sessions
 from ext_proc.stores.memory import MemoryStore
@@ -121,7 +122,7 @@ class Stores:
     leases: LeaseTally
     sessions: Sessions
     turns: Turns
-    book: RedisBook | None = None
+    book: RedisBook | MemoryBook
     redis: RedisStore | None = None
     purged_until_s: float = 0.0
 
@@ -169,7 +170,7 @@ async def open_stores(
     shared: dict[str, SharedStore] = {}
     elsewhere = redis = client = None
     leases = LeaseTally()
-    book = None
+    book: RedisBook | MemoryBook = MemoryBook(lambda: time.monotonic_ns() // 1000)
     turns: Turns = OwnTurns()
     if settings.redis is not None:
         # A megabyte of modules.
@@ -191,8 +192,8 @@ async def open_stores(
         owned.push_async_callback(elsewhere.close)
         turns = RedisTurns(client, clocks, log)
         owned.push_async_callback(turns.close)
-        book = RedisBook(client, clocks, log, secrets.token_hex(8))
-        owned.push_async_callback(book.close)
+        book = shared_book = RedisBook(client, clocks, log, secrets.token_hex(8))
+        owned.push_async_callback(shared_book.close)
         # The first request need not wait for a connection.
         warming = asyncio.ensure_future(client.ping())
         owned.callback(warming.cancel)

@@ -169,6 +169,7 @@ async def _serve(settings: ProcessorSettings, log: FilteringBoundLogger, owned: 
         epoch=os.urandom(8).hex(),
         on_attempt=sharing.providers.watch.observe_attempt,
         comparisons=lambda: compared.comparisons,
+        uses=stores.book.uses,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from control_plane.push.policy import Policy
-from control_plane.push.sidecars import WAITING_QUESTIONS, Told
+from control_plane.push.sidecars import WAITING_QUESTIONS, Identity, Told
+from control_plane.push.views import EnvoyState
 from ext_proc.contract import push_pb2
 from ext_proc.contract.snapshot import Snapshot, decode
+from ext_proc.contract.uses import Use
 from tests.unit.control_plane.push.scenes import NOON, Actor, Scene, policy
 
 
@@ -540,3 +543,36 @@ def test_questions_to_a_sidecar_that_reads_no_more_are_forgotten() -> None:
     asked = [message.question.id for _ in range(WAITING_QUESTIONS) if (message := actor.receive())]
     assert asked == list(range(WAITING_QUESTIONS, 2 * WAITING_QUESTIONS))
     assert actor.receive() is None
+
+
+def test_a_sidecar_that_goes_takes_its_use_of_limits_with_it(scene: Scene) -> None:
+    """Whoever listens hears that it uses nothing now; connected again it says so anew."""
+    heard: list[tuple[int, int]] = []
+    scene.fleet.listen(lambda before, after: heard.append((len(before.uses), len(after.uses))))
+    connected = scene.fleet.connect(Identity("s", "w"), lambda: None)
+    scene.fleet.told(connected, replace(connected.told, uses={"model:m": Use(1)}))
+    scene.fleet.disconnect(connected)
+    scene.fleet.disconnect(connected)
+    scene.fleet.connect(Identity("s", "w"), lambda: None)
+    assert heard == [(0, 1), (1, 0)]
+
+
+def test_moves_grow_with_whatever_others_could_see(scene: Scene) -> None:
+    """So that nobody has to compare thousands of sidecars to know."""
+    fleet = scene.fleet
+    seen = [fleet.moves]
+    fleet.publish(policy(1))
+    seen.append(fleet.moves)
+    sidecar = fleet.connect(Identity("s", "w"), lambda: None)
+    seen.append(fleet.moves)
+    fleet.next_message(sidecar)
+    seen.append(fleet.moves)
+    fleet.acknowledge(sidecar, sidecar.pushed)
+    seen.append(fleet.moves)
+    fleet.told(sidecar, replace(sidecar.told, envoy=EnvoyState.LIVE))
+    seen.append(fleet.moves)
+    fleet.disconnect(sidecar)
+    seen.append(fleet.moves)
+    assert seen == sorted(set(seen))
+    fleet.told(sidecar, replace(sidecar.told, epoch="e"))
+    assert fleet.moves == seen[-1]

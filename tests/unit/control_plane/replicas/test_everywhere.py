@@ -11,6 +11,7 @@ from control_plane.push.sidecars import Told
 from control_plane.push.views import Released, SidecarView
 from control_plane.registry.replicas import ReplicaRow
 from control_plane.replicas.everywhere import DEAD_AFTER_S, STALE_AFTER_S, Everywhere
+from ext_proc.contract.uses import Use
 from tests.unit.control_plane.auth.clocks import Clock
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -138,6 +139,21 @@ def test_listeners_hear_this_replicas_sidecars_and_each_others_sum(clock: Clock)
     everywhere.looked([row("new", beat=2)])
     everywhere.told("new", Told(epoch="x"))
     assert heard == [("a", "b"), ("new", "new"), ("", "old"), ("new", "x")]
+
+
+def test_what_the_sidecars_of_a_replica_use_goes_with_it(clock: Clock) -> None:
+    """Whether it has left or died."""
+    used: list[int] = []
+    everywhere = seen(Fleet(), clock)
+    everywhere.listen(lambda before, after: used.append(len(after.uses)))
+    everywhere.looked([row("left"), row("dead")])
+    for name in ("left", "dead"):
+        everywhere.told(name, Told(epoch=name, uses={"model:m": Use(1)}))
+    everywhere.looked([row("dead")])
+    clock.pass_s(DEAD_AFTER_S + 1)
+    for _ in range(2):
+        everywhere.looked([row("dead")])
+    assert used[1:] == [1, 1, 0, 0]
 
 
 def test_questions_and_evidence_are_of_this_replicas_own(clock: Clock) -> None:

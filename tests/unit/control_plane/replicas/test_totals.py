@@ -11,6 +11,7 @@ from control_plane.push.sidecars import Told
 from control_plane.push.views import TierStatistics, VersionStatistics
 from control_plane.replicas.totals import Totals
 from ext_proc.contract.cache import CacheStatistics
+from ext_proc.contract.uses import Use
 
 
 def told(calls: int, *, epoch: str = "e", hits: int = 1) -> Told:
@@ -53,6 +54,17 @@ def test_what_did_not_change_is_no_news() -> None:
     totals.told(same, replace(same, envoy_version="1"))
     totals.told(same, told(5))
     assert not totals.changed
+
+
+def test_what_is_used_of_limits_is_that_of_now() -> None:
+    """It comes and goes with the sidecars."""
+    totals = Totals("me")
+    one = Told(uses={"model:m": Use(3)})
+    totals.told(Told(), one)
+    assert totals.changed
+    assert totals.total().uses == {"model:m": Use(3)}
+    totals.told(one, Told())
+    assert totals.total().uses == {}
 
 
 @settings(max_examples=30)

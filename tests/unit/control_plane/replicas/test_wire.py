@@ -12,6 +12,7 @@ from control_plane.push.sidecars import Told
 from control_plane.push.views import EnvoyState, SidecarView, TierStatistics, VersionStatistics
 from control_plane.replicas.wire import totals_bytes, totals_of, views_bytes, views_of
 from ext_proc.contract.cache import CacheStatistics
+from ext_proc.contract.uses import Use
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 VERSION = VersionStatistics("m", "v", calls=3, duration={-2: 1, 7: 2})
@@ -38,9 +39,11 @@ def test_sidecars_come_back_as_they_were() -> None:
 
 def test_sums_come_back_as_they_were() -> None:
     """Buckets below one, too."""
-    total = Told(epoch="e", versions=(VERSION,), tiers=(TierStatistics("gold", 1, 2, 3, 4),))
+    tiers = (TierStatistics("gold", 1, 2, 3, 4),)
+    total = Told(epoch="e", versions=(VERSION,), tiers=tiers, uses={"m": Use(1, 2)})
     assert totals_of(totals_bytes(total)).versions == (VERSION,)
     assert totals_of(totals_bytes(total)).tiers == total.tiers
+    assert totals_of(totals_bytes(total)).uses == total.uses
     assert totals_of(b"") == Told()
 
 

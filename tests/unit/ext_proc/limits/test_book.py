@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from ext_proc.contract.snapshot import Limits
+from ext_proc.contract.uses import Use
 from ext_proc.limits.book import SLOT_AGAIN_S, SWEEP_FROM, MemoryBook
 from ext_proc.limits.claims import Account, Claim, Rate, Reservation
 
@@ -263,3 +264,21 @@ class Calls(RuleBasedStateMachine):
 
 TestCalls = Calls.TestCase
 TestCalls.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_what_is_used_is_told_by_account() -> None:
+    """What was settled, not what was reserved; nothing of those that nobody uses any more."""
+    clock = Clock()
+    book = MemoryBook(clock)
+    both = account("both", requests_per_minute=5, tokens_per_minute=100, concurrency=2)
+    idle = account("idle", requests_per_minute=5)
+    book.look([idle])
+    assert book.uses() == {}
+    admitted = book.decide([Claim(both, tokens=50)]).admitted
+    assert admitted is not None
+    assert book.uses() == {"both": Use(requests=1, tokens=50, at_once=1)}
+    book.settle(admitted, 20)
+    book.release(admitted)
+    assert book.uses() == {"both": Use(requests=1, tokens=20)}
+    clock.now += 61 * SECOND
+    assert book.uses() == {}
