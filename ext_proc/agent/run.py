@@ -27,6 +27,7 @@ from ext_proc.agent.dial import TOKEN_VARIABLE, ControlPlaneDial
 from ext_proc.agent.disk import SNAPSHOT_FILE, SnapshotFile
 from ext_proc.agent.envoy_admin import EnvoyAdmin
 from ext_proc.agent.health import Counts, Health
+from ext_proc.agent.limit_relay import LimitRelay
 from ext_proc.agent.observation import Observation
 from ext_proc.agent.processors import ProcessorPush
 from ext_proc.agent.rollout import Rollout
@@ -126,7 +127,8 @@ class Agent:
         self._cache = CacheRelay(self._tell, epoch)
         counts = observation.counts if observation is not None else None
         compared = ComparisonRelay(counts.compared) if counts is not None else None
-        self._processors = ProcessorPush(log, self._look_again, self._cache, compared)
+        self._uses = LimitRelay(self._tell)
+        self._processors = ProcessorPush(log, self._look_again, self._cache, compared, self._uses)
         self._cache.use(self._processors)
         if observation is not None:
             observation.tell_attempts(self._processors.tell)
@@ -180,6 +182,7 @@ class Agent:
                 ("credentials", self._watch_credentials()),
                 ("health", self._health.run()),
                 ("cache", self._cache.run()),
+                ("uses", self._uses.run()),
                 ("stop", _ended(stopping)),
             )
         ]
@@ -234,7 +237,7 @@ class Agent:
         return in_force if in_force is not self._from_disk else None
 
     def _standing(self) -> Iterable[push_pb2.Report]:
-        return chain(self._health.standing(), self._cache.standing())
+        return chain(self._health.standing(), self._cache.standing(), self._uses.standing())
 
     def _tell(self, report: push_pb2.Report) -> None:
         self._client.tell(report)
