@@ -12,6 +12,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.request import getproxies_environment
 
 import orjson
 
@@ -185,6 +186,8 @@ async def connect(kubeconfig: Path | None = None, environment: Mapping[str, str]
     from kubernetes.aio.config.kube_config import load_kube_config  # noqa: PLC0415
 
     configuration = Configuration()
+    # To look for a proxy and a .netrc costs two turns of a thread for each call.
+    configuration.client_session_kwargs = {"trust_env": bool(getproxies_environment())}
     named = str(kubeconfig) if kubeconfig is not None else environment.get(VARIABLE, "")
     try:
         if named:
