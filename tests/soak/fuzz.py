@@ -22,8 +22,8 @@ from typing import Any, Final
 
 TARGETS_MODULE: Final = "tests.soak.fuzz_targets"
 NAMES: Final = (
-    "sse", "requests", "chunks", "splices", "answers", "hints", "batches", "redaction", "http2", "stores",
-    "push", "documents", "paths",
+    "sse", "requests", "chunks", "splices", "answers", "hints", "attempts", "batches", "redaction", "http2",
+    "stores", "push", "documents", "paths",
 )  # fmt: skip
 LONGEST: Final = 2048
 AT_ONCE: Final = 2

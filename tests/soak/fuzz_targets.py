@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import unquote
@@ -20,10 +21,12 @@ import orjson
 import structlog
 from google.protobuf.message import DecodeError
 from hpack import Encoder
+from lupa import luajit21
 
 from control_plane.resources.documents import check_documents
 from control_plane.resources.loading import read_text
 from control_plane.resources.problems import InvalidDocumentsError
+from ext_proc.agent.render.attempts import attempts_script
 from ext_proc.answers import Clocks
 from ext_proc.contract import push_pb2
 from ext_proc.contract.cache_wire import answer_of, question_of, statistics_of
@@ -35,6 +38,7 @@ from ext_proc.openai.batching.packed import Packed
 from ext_proc.openai.chunks import NotJoinable, replay
 from ext_proc.openai.documents import InvalidDocument, decode, encode
 from ext_proc.openai.paths import Operation, classify
+from ext_proc.openai.ratelimits import parse_hints
 from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.requests import BadRequest, Request, cache_key, parse_request
 from ext_proc.openai.responses import parse_completion
@@ -167,6 +171,44 @@ def hints(data: bytes) -> None:
     for status in (200, 429, 503):
         wait_s = read_hint(status, headers, NOW_S).wait_s
         assert wait_s is None or (math.isfinite(wait_s) and 0 <= wait_s <= A_YEAR_S)
+
+
+@cache
+def _script() -> Any:
+    """Return the functions of the script that Envoy runs on each attempt."""
+    exported = "\nreturn {wait = refusal_wait_s, with_member = with_member}"
+    runtime: Any = luajit21.LuaRuntime
+    return runtime(encoding=None).execute((attempts_script() + exported).encode())
+
+
+def attempts(data: bytes) -> None:
+    """Envoy's script reads hints as the processor does, and replaces a body's own model alone."""
+    script, headers = _script(), {}
+    for line in data.split(b"\n"):
+        name, _, value = line.partition(b":")
+        headers[name.strip().lower()] = value
+    wait_s = script.wait(headers.get, NOW_S)
+    assert wait_s is None or (math.isfinite(wait_s) and 0 < wait_s <= A_YEAR_S)
+    told = b"".join(headers.values())
+    # Of ISO 8601 the script reads the form that providers use.
+    if told.isascii() and told.decode().isprintable() and b"-" not in told and b"T" not in told:
+        named = {name.decode("latin-1"): value.decode() for name, value in headers.items()}
+        own = parse_hints(named, NOW_S).wait_s
+        assert (wait_s is None) is (own is None), (wait_s, own)
+        assert wait_s is None or own is None or math.isclose(wait_s, own, rel_tol=1e-9, abs_tol=1e-6)
+    _replaced(data, script.with_member(data, b"model", b'"other"'))
+
+
+def _replaced(before: bytes, after: bytes) -> None:
+    """Check what the script made of a body."""
+    try:
+        document, changed = decode(before), orjson.loads(after)
+    except (InvalidDocument, ValueError):
+        return
+    if isinstance(document.get("model"), str):
+        assert changed == {**orjson.loads(before), "model": "other"}
+    else:
+        assert changed == orjson.loads(before)
 
 
 def batches(data: bytes) -> None:
@@ -382,6 +424,15 @@ TARGETS: Final = {
             b"x-ratelimit-remaining-tokens: 0\nx-ratelimit-reset-tokens: 2026-01-01T00:00:00+08:00",
         ),
         (b"1e999", b"-1", b"h", b"ms", b"\xff", b"9999999999999", b"nan", b"inf"),
+    ),
+    "attempts": Target(
+        attempts,
+        (
+            b"retry-after: 1.5\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 6m0s",
+            b"x-ratelimit-reset-tokens: 1ms\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT",
+            b'{"a":{"model":"x"},"model":"m","s":"\\"model\\":"}',
+        ),
+        (*_JSON, b'"model"', b'"m\\u006fdel"', b"1e999", b"h", b"ms", b"\xc2\xb5s", b"0x1", b"nan"),
     ),
     "batches": Target(
         batches,
