@@ -11,6 +11,8 @@ import asyncio
 import json
 import os
 import random
+import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -45,10 +47,12 @@ def main() -> int:
     options = _options()
     output = Path(options.output)
     output.mkdir(parents=True, exist_ok=True)
+    # However it is ended, no process stays.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = Path(tempfile.mkdtemp(prefix="outrigger-soak-"))
     # PostgreSQL and others look into it as somebody else.
     folder.chmod(0o755)
-    print(f"order {options.order}; logs in {folder}", flush=True)
+    print(f"order {options.order}; logs, if they are wanted afterwards, in {folder}", flush=True)
     lab = Lab(folder, options.workers)
     with lab:
         figures = asyncio.run(_soak(lab, options))
@@ -64,7 +68,10 @@ def main() -> int:
         print(line)
     for line in (*figures.unsettled, *figures.canaries, *figures.leaked[:20]):
         print(line)
-    return 0 if all(one.kept for one in promises(figures)) else 1
+    if not all(one.kept for one in promises(figures)):
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 def _options() -> argparse.Namespace:

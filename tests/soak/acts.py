@@ -122,6 +122,17 @@ def roll_back(lab: Lab, chance: random.Random) -> None:
     lab.api("POST", f"revisions/{newest}/rollback", {})
 
 
+def fill_disk(lab: Lab, chance: random.Random) -> None:
+    """Fill the disk of the data folders, and change the policy, which is kept there."""
+    lab.fill_disk()
+    change_policy(lab, chance)
+
+
+def free_disk(lab: Lab, chance: random.Random) -> None:
+    """Make room again."""
+    lab.free_disk()
+
+
 def step_clock(seconds: float) -> Act:
     """Step the time of day of the mesh."""
     return lambda lab, chance: lab.clock.step(seconds)

@@ -69,8 +69,7 @@ def troubles(lab: Lab) -> Sequence[Trouble]:
     """Return every kind of fault that can be done in this lab."""
     found = [*_of_the_sidecar(), *_of_others()]
     if lab.can_fill:
-        full = Trouble("disk full", _FREE, lambda at, _: at.fill_disk(), lambda at, _: at.free_disk(), (6, 9))
-        found.append(full)
+        found.append(Trouble("disk full", _TWICE, acts.fill_disk, acts.free_disk, (1, 3)))
     if lab.clock.works:
         back, forward = acts.step_clock(-STEP_S), acts.step_clock(STEP_S)
         clock = Cost((_ALONE,), True, 2.0)
