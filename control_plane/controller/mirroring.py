@@ -78,6 +78,7 @@ class Mirroring:
         self._log = log
         self._count = count
         self._woken = asyncio.Event()
+        self._changed = True
         self._sent: bytes | None = None
         self._told_at = float("-inf")
         self._missing: Set[SecretKey] = frozenset()
@@ -95,30 +96,28 @@ class Mirroring:
     async def run(self) -> None:
         """Mirror until cancelled, however often the other side fails."""
         failures = 0
-        changed = True
         while True:
             try:
-                await self._step(changed)
+                await self._step()
             except (MirrorError, KubernetesError) as error:
                 failures += 1
                 if failures == 1:
                     self._log.warning("the control plane cannot be told", error=str(error))
                 # What is wanted is put together anew: nobody knows what came over.
-                self._sent = None
-                changed = True
+                self._sent, self._changed = None, True
                 await asyncio.sleep(pause_s(failures, random.random()))
                 continue
             if failures:
                 self._log.info("the control plane is told again", failures=failures)
                 failures = 0
-            changed = await self._change()
+            await self._change()
 
-    async def _step(self, changed: bool) -> None:
-        due = self._clock() - self._told_at >= TELL_EVERY_S
+    async def _step(self) -> None:
         if not self._holds():
             # What is known may be old: whoever leads by now has told something newer.
             return
-        if changed or due:
+        due = self._clock() - self._told_at >= TELL_EVERY_S
+        if self._changed or due:
             await self._tell(due)
         if self._verdicts is None:
             return
@@ -139,6 +138,7 @@ class Mirroring:
         resources = self._resources()
         if resources is None:
             return
+        self._changed = False
         wanted = {resource.key: resource for resource in resources}
         named = set().union(*map(secrets_named, wanted.values()))
         values = await self._secrets(named)
@@ -161,16 +161,16 @@ class Mirroring:
         ):
             self._wanted, self._published = wanted, None
 
-    async def _change(self) -> bool:
-        """Wait for a change or until it is time to ask; say which."""
+    async def _change(self) -> None:
+        """Wait for a change, or until it is time to ask."""
         try:
             async with asyncio.timeout(ASK_EVERY_S):
                 await self._woken.wait()
         except TimeoutError:
-            return False
+            return
         await asyncio.sleep(GATHER_S)
         self._woken.clear()
-        return True
+        self._changed = True
 
     async def _counted(self, did: str, doing: Awaitable[T]) -> T:
         try:

@@ -110,9 +110,12 @@ class Reporter:
             if update is None:
                 continue
             if not self._budget.take():
-                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._woken.set)
+                self._look_again()
                 return
             yield resource, value, update
+
+    def _look_again(self) -> None:
+        asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._woken.set)
 
     def _update(self, resource: CustomResource) -> Update | None:
         view = self._view
@@ -127,6 +130,7 @@ class Reporter:
         failed = None
         for resource, value, update in due:
             if not self._holds():
+                self._look_again()
                 break
             try:
                 await self._write(resource, value, update)
