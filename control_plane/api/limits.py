@@ -65,8 +65,9 @@ def add_limit_routes(app: FastAPI, uses: Using) -> None:
             {200: Answer("The accounts that use most.", schema_ref("LimitUseList"), {"items": [EXAMPLE]})},
             "The hundred accounts that used most in the last minute, by what connected sidecars tell every "
             "few seconds of the calls they admitted. `kind` is `tier`, `consumer` or `model`; of a Tier "
-            "there is one account for each `consumer` of it, and one with null for all callers without. Fields are "
-            "named as the limits that they count against. A sidecar that restarts forgets what it admitted.",
+            "there is one account for each `consumer` of it, and one with null for all callers without. "
+            "Fields are named as the limits that they count against. A sidecar that restarts forgets what it "
+            "admitted.",
         ),
         routes.list,
     )

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from control_plane.auth.roles import Role
 from control_plane.dashboard.shell import PAGES, path_of
+from ext_proc.contract.uses import Use
 from tests.contract.control_plane.api.papers import backend, document
 from tests.contract.control_plane.api.served import ADMIN
 from tests.harness.browser import barriers, chromium
@@ -49,7 +50,7 @@ def documents() -> list[dict[str, Any]]:
         *(document("Model", name, versions=versions, limits={"requestsPerMinute": 900}) for name in KNOWN),
         document("Tier", "gold", limits=limits, priority=10),
         document("Tier", "free", limits={"requestsPerMinute": 20}, match={"header": {"x-tier": "free"}}),
-        document("Consumer", "team-a", tenant="team-a", tier="gold"),
+        document("Consumer", "team-a", tenant="team-a", tier="gold", limits={"tokensPerDay": 1_000_000}),
         document("Policy", "demo", cache={"enabled": True}),
     ]
 
@@ -294,19 +295,65 @@ def test_an_editor_purges_what_a_viewer_only_sees(visit: Visit, fleet: StagedFle
 
 
 def test_limits_stand_beside_their_use(visit: Visit, fleet: StagedFleet) -> None:
-    """In tabs that arrows move between."""
+    """In tabs that arrows move between; a Consumer has its part of its Tier's, and its own."""
     page = visit("limits")
     fleet.tick(busy=3, calls=5_000)
-    gold = page.get_by_role("table", name="Tiers").locator(".vrow", has_text="gold")
-    expect(gold).to_contain_text("600")
+    gold, team = Use(420, 61_000, at_once=9), Use(12, 2_000, 180_000)
+    fleet.use({"model:gpt-4o-mini": Use(640), "tier:gold/team-a": gold, "consumer:team-a": team})
+    expect(page.get_by_role("table", name="Tiers").locator(".vrow", has_text="gold")).to_contain_text("600")
     page.get_by_role("tab", name="Tiers").focus()
     page.keyboard.press("ArrowRight")
     model = page.get_by_role("table", name="Model").locator(".vrow", has_text="gpt-4o-mini")
-    expect(model).to_contain_text(re.compile(r"[1-9][\d,]* of 900"))
+    expect(model).to_contain_text("640 of 900")
     page.get_by_role("tab", name="Backends").click()
     expect(page.get_by_role("table", name="Backend")).to_contain_text("of 3,500")
     page.get_by_role("tab", name="Consumers").click()
-    expect(page.get_by_role("table", name="Consumers")).to_contain_text("team-a")
+    rows = page.get_by_role("table", name="Consumers").locator(".vrow", has_text="team-a")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("Tier gold")
+    for used in ("420 of 600", "61,000 of 200,000", "9 of 100", "70%"):
+        expect(rows.first).to_contain_text(used)
+    expect(rows.last).to_contain_text("180,000 of 1,000,000")
+    assert barriers(page) == []
+    picture(page, "limits-consumers")
+
+
+def test_what_kubernetes_owns_is_shown_and_not_edited(visit: Visit, fleet: StagedFleet) -> None:
+    """With whose it is, and where to change it."""
+    fleet.mirror(document("Tier", "silver", limits={"requestsPerMinute": 60}))
+    page = visit("policies")
+    page.select_option("#page select", "tiers")
+    silver = page.locator(".names button", has_text="silver")
+    expect(silver.locator(".badge")).to_have_text("kubernetes")
+    expect(page.locator(".names button", has_text="gold").locator(".badge")).to_have_count(0)
+    silver.click()
+    expect(page.locator("[data-owner]")).to_contain_text("kubectl edit tier silver")
+    expect(page.locator(".editor textarea")).to_have_attribute("readonly", "")
+    expect(page.locator("[data-action=delete], [data-action=review]")).to_have_count(0)
+    assert barriers(page) == []
+    page.locator(".names button", has_text="gold").click()
+    expect(page.locator("[data-action=delete]")).to_have_count(1)
+    expect(page.locator("[data-owner]")).to_have_count(0)
+    fleet.mirror()
+
+
+def test_several_replicas_are_told_apart(visit: Visit) -> None:
+    """Where there are several, each sidecar says which it is connected to."""
+    page = visit("cache")
+
+    def of_two(route: Route) -> None:
+        items = [{**one, "replica": f"cp-{at % 2}"} for at, one in enumerate(route.fetch().json()["items"])]
+        route.fulfill(json={"items": items})
+
+    page.route("**/api/v1/sidecars", of_two)
+    page.click('#nav a[data-page="sidecars"]')
+    rows = page.get_by_role("table", name="Sidecars")
+    expect(rows.get_by_role("button", name="Control plane")).to_be_visible()
+    page.fill("#page input[type=search]", "cp-1")
+    expect(rows).to_have_attribute("aria-rowcount", str(SIDECARS // 2 + 1))
+    rows.locator(".vrow").first.click()
+    expect(page.locator("dialog")).to_contain_text("cp-1")
+    page.unroute("**/api/v1/sidecars")
 
 
 def test_scopes_are_respected(visit: Visit, fleet: StagedFleet) -> None:

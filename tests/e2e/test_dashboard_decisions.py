@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.e2e.governed import ADMIN, BACKEND, HELLO, Governed
 from tests.harness.browser import barriers, chromium
@@ -257,6 +257,33 @@ def test_a_release_shows_its_numbers_as_they_come(visit: Visit, governed: Govern
     expect(page.locator("tr:has-text('up{job=')")).to_contain_text("at least 1")
     picture(page, "releases-detail")
     expect(visit("/releases").locator("a.release")).to_contain_text("old → new")
+
+
+def test_a_release_shows_how_alike_the_answers_are(visit: Visit, governed: Governed) -> None:
+    """Of the shadow, which is the step before the first, and of the cache; one of Kubernetes says so."""
+    start_release(governed, shadow=0.5)
+    page = visit("/audit")
+    alike = {"compared": 40, "agreement": 0.9, "similarity": 0.83, "lengthRatio": 1.2}
+
+    def told(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["status"] |= {"shadow": {**alike, "otherStatus": 2, "otherFinish": 1}}
+        body["status"] |= {"cache": {"compared": 60, "disagreed": 3}}
+        route.fulfill(
+            response=answer, json=body, headers={**answer.headers, "x-outrigger-owner": "kubernetes"}
+        )
+
+    page.route("**/api/v1/releases/r", told)
+    page = visit("/releases#name=r")
+    expect(page.locator(".track [aria-current=step]")).to_have_text("Shadow")
+    card = page.locator("[data-likeness]")
+    for text in ("90%", "of 40 compared", "× 1.2", "3 of 60 (5%)"):
+        expect(card).to_contain_text(text)
+    expect(page.locator("[data-owner]")).to_contain_text("kubernetes")
+    assert barriers(page) == []
+    picture(page, "releases-shadow")
+    page.unroute("**/api/v1/releases/r")
 
 
 def test_routing_is_a_graph_that_keys_reach(visit: Visit, governed: Governed) -> None:

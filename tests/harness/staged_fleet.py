@@ -27,6 +27,7 @@ from ext_proc.contract import push_pb2
 from ext_proc.contract.cache import CacheAnswer, CacheEntry, CacheStatistics
 from ext_proc.contract.cache import TierStatistics as CacheTier
 from ext_proc.contract.cache_wire import answer_message
+from ext_proc.contract.uses import Uses
 from tests.contract.control_plane.api.served import Served, serve
 
 T = TypeVar("T")
@@ -135,6 +136,25 @@ class StagedFleet:
                 self._served.fleet.disconnect(play.sidecar)
 
         self.run(leave())
+
+    def use(self, uses: Uses) -> None:
+        """Have the first sidecar tell that these accounts of limits have used so much."""
+
+        async def tell() -> None:
+            sidecar = self._plays[0].sidecar
+            self._served.fleet.told(sidecar, replace(sidecar.told, uses=uses))
+
+        self.run(tell())
+
+    def mirror(self, *documents: dict[str, Any]) -> None:
+        """Have these documents come from Kubernetes."""
+
+        async def mirror() -> None:
+            async with self._served.client() as client:
+                answer = await client.put("/api/v1/mirrors/kubernetes", json={"documents": list(documents)})
+                assert answer.status_code == 200, answer.text
+
+        self.run(mirror())
 
     def serve_models(self, names: list[tuple[str, str]]) -> None:
         """Have the sidecars call these Models' versions from now on."""

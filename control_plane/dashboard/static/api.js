@@ -37,10 +37,10 @@ async function request(method, path, { body, type = "application/json", headers 
   const text = await answer.text();
   const found = text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text;
   if (!answer.ok) throw new Problem(answer.status, typeof found === "object" ? found : {});
-  return { body: found, etag: answer.headers.get("etag"), warnings: answer.headers.get("x-outrigger-warnings") };
+  return { body: found, etag: answer.headers.get("etag"), warnings: answer.headers.get("x-outrigger-warnings"), owner: answer.headers.get("x-outrigger-owner") };
 }
 
-/** Each takes a path below `/api/v1` and returns the JSON; `full` returns {body, etag, warnings}. */
+/** Each takes a path below `/api/v1` and returns the JSON; `full` returns {body, etag, warnings, owner}. */
 export const api = {
   get: async (path, options) => (await request("GET", path, options)).body,
   post: async (path, body, options) => (await request("POST", path, { ...options, body })).body,

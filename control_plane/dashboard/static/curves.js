@@ -13,20 +13,21 @@ export const STUCK = [...ENDED, "promoting", "rolling-back"];
 
 export const phaseBadge = (phase) => badge(t(`releases.phase.${phase}`), MARKS[phase] ?? "");
 
-/** The steps of a Release, each done, current or to come. */
+/** The steps of a Release, each done, current or to come; the shadow before the first, where there is one. */
 export function track(spec, status) {
-  const steps = spec.steps ?? [5, 25, 50, 100];
+  const steps = (spec.steps ?? [5, 25, 50, 100]).map((step, at) => [at + 1, share(step / 100)]);
+  if (spec.shadow) steps.unshift([0, t("releases.shadow")]);
   const whole = ["promoting", "done"].includes(status?.phase);
   const back = ["rolling-back", "rolled-back", "aborted"].includes(status?.phase);
-  const state = (at) => {
-    if (whole || (!back && at + 1 < (status?.step ?? 0))) return "done";
-    if (at + 1 === status?.step) return back ? "failed" : status.phase === "paused" ? "held" : "now";
-    return back && at + 1 < (status?.step ?? 0) ? "past" : "";
+  const state = (step) => {
+    if (whole || (!back && step < (status?.step ?? 0))) return "done";
+    if (step === status?.step) return back ? "failed" : status.phase === "paused" ? "held" : "now";
+    return back && step < (status?.step ?? 0) ? "past" : "";
   };
-  return h("ol", { class: "track", "aria-label": t("releases.steps") }, steps.map((step, at) => {
-    const found = state(at);
+  return h("ol", { class: "track", "aria-label": t("releases.steps") }, steps.map(([step, name]) => {
+    const found = state(step);
     return h("li", { class: found, "aria-current": found === "now" || found === "held" ? "step" : null },
-      h("i", { "aria-hidden": "true" }, found === "done" ? "✓" : found === "failed" ? "✕" : found === "held" ? "‖" : ""), h("b", {}, share(step / 100)));
+      h("i", { "aria-hidden": "true" }, found === "done" ? "✓" : found === "failed" ? "✕" : found === "held" ? "‖" : ""), h("b", {}, name));
   }));
 }
 

@@ -47,31 +47,34 @@ async function documents(panel, { api, params, go }, all) {
   const work = h("div", { class: "work" });
   panel.append(h("div", { class: "split" }, side, work));
   let items = [];
+  let owned = new Set(); // what is mirrored from Kubernetes, as Kind/name
 
   const list = () => {
     const wanted = filter.value.trim().toLowerCase();
     const found = items.filter((item) => item.metadata.name.toLowerCase().includes(wanted));
     put(names, found.slice(0, MOST_LISTED).map((item) => h("li", {}, h("button", {
       type: "button", class: "quiet", "aria-current": item.metadata.name === state.name ? "true" : null, onclick: () => open(item.metadata.name),
-    }, h("span", {}, item.metadata.name), plural === "policies" ? h("small", {}, targetOf(item.spec)) : null))),
+    }, h("span", {}, item.metadata.name), owned.has(`${SINGULAR[plural]}/${item.metadata.name}`) ? badge("kubernetes", "info") : null, plural === "policies" ? h("small", {}, targetOf(item.spec)) : null))),
     found.length ? null : h("li", { class: "soft" }, t("shell.nothing")));
   };
   const load = async () => {
-    items = (await api.get(`/${plural}`)).items;
+    const [found, elsewhere] = await Promise.all([api.get(`/${plural}`), mirrored(api)]);
+    items = found.items;
+    owned = elsewhere;
     list();
   };
   const leave = async () => !unsaved() || confirm(t("policies.leave"), t("policies.leaveText"), t("policies.discard"));
   const open = async (name) => {
     if (!(await leave())) return;
-    const { body, etag } = await api.full("GET", at(plural, name));
+    const { body, etag, owner } = await api.full("GET", at(plural, name));
     const { status, ...document } = body;
-    Object.assign(state, { plural, name, etag, saved: toYaml(document) });
+    Object.assign(state, { plural, name, etag, owner, saved: toYaml(document) });
     history.replaceState(null, "", `/policies#kind=${plural}&name=${encodeURIComponent(name)}`);
     show();
   };
   const create = async () => {
     if (!(await leave())) return;
-    Object.assign(state, { plural, name: null, etag: null, saved: "" });
+    Object.assign(state, { plural, name: null, etag: null, owner: null, saved: "" });
     show(`apiVersion: outrigger.dev/v1alpha1\nkind: ${SINGULAR[plural]}\nmetadata: {name: new}\nspec:\n  `);
   };
   const show = (text = state.saved) => {
@@ -94,10 +97,20 @@ async function documents(panel, { api, params, go }, all) {
   if (params.get("name")) await open(params.get("name"));
 }
 
+/** Return what is mirrored from Kubernetes; nothing for those who may not see that. */
+async function mirrored(api) {
+  try {
+    return new Set((await api.get("/mirrors/kubernetes")).items.map((one) => `${one.kind}/${one.name}`));
+  } catch (error) {
+    if (error.status === 403 || error.status === 404) return new Set();
+    throw error;
+  }
+}
+
 const targetOf = (spec) => ["models", "tiers", "workloads"].filter((key) => spec.target?.[key]).map((key) => spec.target[key].join(", ")).join(" · ") || "*";
 
 function writing(api, all, state, text, { done }) {
-  const mayWrite = visitor.may("editor", `${state.plural}:write`);
+  const mayWrite = visitor.may("editor", `${state.plural}:write`) && !state.owner;
   const verdict = h("div", { class: "verdict", role: "status" });
   const box = editor({ schemas: all, label: t("policies.editor"), readonly: !mayWrite, onchange: () => later() });
   unsaved = () => box.text() !== state.saved && mayWrite;
@@ -168,8 +181,9 @@ function writing(api, all, state, text, { done }) {
   if (text !== state.saved) later();
   const buttons = mayWrite ? h("div", { class: "actions" }, save,
     button(t("policies.undo"), () => { box.set(state.saved || text); later(); }, { kind: "quiet" }),
-    state.name ? button(t("policies.delete"), remove, { kind: "danger", "data-action": "delete" }) : null) : h("p", { class: "soft" }, t("policies.readOnly"));
-  return card(state.name ?? t("policies.newOne"), box.element, verdict, buttons);
+    state.name ? button(t("policies.delete"), remove, { kind: "danger", "data-action": "delete" }) : null) : h("p", { class: "soft" }, state.owner ? null : t("policies.readOnly"));
+  const owner = state.owner ? h("p", { class: "notice", "data-owner": state.owner }, badge(state.owner, "info"), " ", t("policies.owned", { owner: state.owner, kind: SINGULAR[state.plural].toLowerCase(), name: state.name })) : null;
+  return card(state.name ?? t("policies.newOne"), owner, box.element, verdict, buttons);
 }
 
 function warnings(found) {

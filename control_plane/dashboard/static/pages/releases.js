@@ -75,8 +75,8 @@ function row({ metadata, spec, status }) {
 async function one(root, { api, go }, name) {
   const seen = [];
   const refused = h("div");
-  const [title, steps, curves, gates, moves] = [h("div"), card(null), h("div", { class: "columns" }), card(t("releases.gates")), card(t("releases.timeline"))];
-  root.append(h("p", { class: "back" }, h("a", { href: "/releases" }, `← ${t("releases.all")}`)), title, refused, steps, curves, gates, moves);
+  const [title, steps, curves, alike, gates, moves] = [h("div"), card(null), h("div", { class: "columns" }), h("div"), card(t("releases.gates")), card(t("releases.timeline"))];
+  root.append(h("p", { class: "back" }, h("a", { href: "/releases" }, `← ${t("releases.all")}`)), title, refused, steps, curves, alike, gates, moves);
   let shown = "";
   const act = async (action) => {
     const kind = action === "abort" ? "danger" : "primary";
@@ -93,15 +93,15 @@ async function one(root, { api, go }, name) {
     }
   };
   const draw = async () => {
-    const release = await api.get(at(name));
-    const { spec, status } = release;
+    const { body: { spec, status }, owner } = await api.full("GET", at(name));
     remember(seen, status);
     const key = JSON.stringify([status?.phase, status?.step]);
-    if (key !== shown) put(title, heading(h("span", {}, name, " ", status ? phaseBadge(status.phase) : null), actions(status, act, remove)));
+    if (key !== shown) put(title, heading(h("span", {}, name, " ", status ? phaseBadge(status.phase) : null), actions(status, act, owner ? null : remove)), owner ? h("p", { class: "notice", "data-owner": owner }, badge(owner, "info"), " ", t("releases.owned", { owner })) : null);
     shown = key;
     put(steps, overview(spec, status));
     if (!status) return;
     put(curves, latency(spec, status), errors(spec, status, seen));
+    put(alike, likeness(spec, status));
     put(gates, h("h2", {}, t("releases.gates")), gateTable(spec, status));
     put(moves, h("h2", {}, t("releases.timeline")), timeline(status.decisions));
   };
@@ -112,7 +112,7 @@ async function one(root, { api, go }, name) {
 function actions(status, act, remove) {
   if (!mayChange() || !status) return [];
   const doing = (action, kind = "") => button(t(`releases.${action}`), () => act(action), { kind, "data-action": action });
-  if (STUCK.includes(status.phase)) return ENDED.includes(status.phase) ? [button(t("releases.delete"), remove, { kind: "danger", "data-action": "delete" })] : [];
+  if (STUCK.includes(status.phase)) return remove && ENDED.includes(status.phase) ? [button(t("releases.delete"), remove, { kind: "danger", "data-action": "delete" })] : [];
   return [doing("promote", "primary"), doing(status.phase === "paused" ? "resume" : "pause"), doing("abort", "danger")];
 }
 
@@ -122,6 +122,7 @@ function overview(spec, status) {
     [t("releases.share"), h("strong", {}, status ? share(status.share / 100) : "–")],
     [t("releases.callers"), callers(spec.match)],
     [t("releases.bake"), spec.bake ?? "10m"],
+    ...(spec.testers ? [[t("releases.testers"), Object.entries(spec.testers.headers ?? {}).map(([header, value]) => h("code", {}, `${header}: ${value} `))]] : []),
     [t("releases.why"), status?.reason ?? "–"],
     [t("releases.since"), status ? `${time(status.since)} (${span((Date.now() - new Date(status.since)) / 1000)})` : "–"],
   ];
@@ -140,6 +141,21 @@ function sides(spec, status) {
     { name: spec.from, colour: 2, durations: old.durations ?? [], p95: old.latencyP95Ms, ...old },
     { name: spec.to, colour: 1, durations: fresh.durations ?? [], p95: fresh.latencyP95Ms, ...fresh },
   ];
+}
+
+/** How alike the answers of both versions are: those that were asked of both in the shadow, and cached ones. */
+function likeness(spec, { shadow, cache, step }) {
+  if (!shadow && !cache && !spec.shadow) return null;
+  const facts = [];
+  if (spec.shadow) facts.push([t("releases.shadow"), t(step === 0 ? "releases.shadowing" : "releases.shadowed", { share: share(spec.shadow) })]);
+  if (shadow) {
+    const much = t("releases.compared", { count: number(shadow.compared) });
+    facts.push([t("releases.agreement"), [shadow.agreement === null ? "–" : meter(shadow.agreement, t("releases.agreement")), " ", h("strong", {}, share(shadow.agreement)), " ", h("span", { class: "soft" }, much)]],
+      [t("releases.similarity"), share(shadow.similarity)], [t("releases.lengthRatio"), shadow.lengthRatio === null ? "–" : `× ${number(shadow.lengthRatio, { digits: 2 })}`],
+      [t("releases.otherStatus"), number(shadow.otherStatus)], [t("releases.otherFinish"), number(shadow.otherFinish)]);
+  }
+  if (cache) facts.push([t("releases.cacheDisagreed"), t("releases.cacheOf", { disagreed: number(cache.disagreed), compared: number(cache.compared), share: share(cache.disagreed / cache.compared) })]);
+  return card(t("releases.likeness"), h("dl", { class: "facts", "data-likeness": "" }, facts.map(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])), h("p", { class: "soft" }, t("releases.likenessHint")));
 }
 
 function latency(spec, status) {
@@ -226,6 +242,7 @@ async function start(api, go) {
     latencyP95: input({ type: "number", step: "any", min: 0.1, value: "1.2" }),
     ttftP95: input({ type: "number", step: "any", min: 0.1, value: "1.2" }),
     minRequests: input({ type: "number", min: 1, value: "200" }),
+    shadow: input({ type: "number", step: "any", min: 0.001, max: 1 }),
   };
   const versions = () => {
     const found = candidates.find((model) => model.metadata.name === form.model.value).spec.versions.map((version) => version.name);
@@ -267,6 +284,7 @@ function releaseOf(form) {
       steps: words(form.steps.value).map((word) => Number(word.replace("%", ""))),
       bake: form.bake.value.trim(),
       ...(tiers.length ? { match: { tiers } } : {}),
+      ...(form.shadow.value ? { shadow: Number(form.shadow.value) } : {}),
       gates: {
         errorRate: { maxIncrease: Number(form.errorRate.value) }, latencyP95: { maxRatio: Number(form.latencyP95.value) },
         ttftP95: { maxRatio: Number(form.ttftP95.value) }, minRequests: Number(form.minRequests.value),

@@ -23,19 +23,27 @@ export async function render(root, { api, t, params }) {
   let all = [];
   const filter = h("input", { type: "search", class: "wide", value: params.get("find") ?? "", placeholder: t("sidecars.filter"), "aria-label": t("sidecars.filter"), oninput: () => show() });
   const states = select([["", t("sidecars.anyState")], ...Object.keys(MARKS).map((state) => [state, t(`sidecars.${state}`)])], { "aria-label": t("sidecars.state"), onchange: () => show() });
-  const rows = grid(t);
+  const place = h("div");
+  let several = null; // whether there are several replicas of the control plane
+  let rows = null;
   const tiles = Object.fromEntries(Object.keys(MARKS).map((state) => [state, tile(t(`sidecars.${state}`))]));
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
     const count = Object.fromEntries(Object.keys(MARKS).map((state) => [state, 0]));
     for (const sidecar of all) count[stateOf(sidecar)] += 1;
     for (const [state, number] of Object.entries(count)) tiles[state].set(String(number), t(`sidecars.${state}Note`), number && state === "refused" ? "bad" : "");
+    const now = all.some((sidecar) => sidecar.replica);
+    if (several !== now) {
+      several = now;
+      rows = grid(t, several);
+      put(place, rows.element);
+    }
     rows.rows(all.filter((sidecar) => (!states.value || stateOf(sidecar) === states.value) && (!wanted || found(sidecar, wanted))));
   };
   root.append(
     heading(t("page.sidecars"), filter, states),
     h("div", { class: "tiles small" }, Object.values(tiles).map((one) => one.element)),
-    rows.element,
+    place,
   );
   const read = async () => {
     all = (await api.get("/sidecars")).items;
@@ -56,7 +64,7 @@ export function close() {
 }
 
 function found(sidecar, wanted) {
-  return [sidecar.id, sidecar.workload, sidecar.nack, sidecar.pushed, sidecar.acknowledged, ...Object.entries(sidecar.labels ?? {}).map(([key, value]) => `${key}=${value}`)]
+  return [sidecar.id, sidecar.workload, sidecar.replica, sidecar.nack, sidecar.pushed, sidecar.acknowledged, ...Object.entries(sidecar.labels ?? {}).map(([key, value]) => `${key}=${value}`)]
     .some((text) => text?.toLowerCase().includes(wanted));
 }
 
@@ -69,7 +77,7 @@ export function lag(sidecar) {
   return Number.isNaN(found) ? null : Math.max(found, 0);
 }
 
-function grid(t) {
+function grid(t, several) {
   const version = (text) => (text ? h("code", { title: text }, text) : h("span", { class: "soft" }, "–"));
   return virtualTable([
     { key: "id", title: t("sidecars.id"), width: "minmax(170px, 2fr)", sort: (row) => row.id, cell: (row) => row.id },
@@ -79,6 +87,7 @@ function grid(t) {
     { key: "acknowledged", title: t("sidecars.acknowledged"), width: "180px", sort: (row) => row.acknowledged, cell: (row) => version(row.acknowledged) },
     { key: "lag", title: t("sidecars.lag"), width: "90px", numeric: true, sort: lag, cell: (row) => (lag(row) ? h("span", { class: "warn-ink" }, String(lag(row))) : lag(row) === 0 ? "0" : "–") },
     { key: "envoy", title: "Envoy", width: "110px", sort: (row) => row.envoy, cell: (row) => badge(t(`sidecars.envoy.${row.envoy ?? "unknown"}`), ENVOY[row.envoy] ?? "") },
+    ...(several ? [{ key: "replica", title: t("sidecars.replica"), width: "minmax(110px, 1fr)", sort: (row) => row.replica, cell: (row) => row.replica }] : []),
     { key: "nack", title: t("sidecars.reason"), width: "minmax(140px, 2fr)", sort: (row) => row.nack ?? "", cell: (row) => (row.nack ? h("span", { class: "bad-ink", title: row.nack }, row.nack) : "") },
   ], { label: t("page.sidecars"), sort: ["state", true], none: t("sidecars.none"), onopen: (row) => details(row, t) });
 }
@@ -94,6 +103,7 @@ function details(sidecar, t) {
     ["Envoy", `${t(`sidecars.envoy.${sidecar.envoy ?? "unknown"}`)} ${sidecar.envoyVersion ?? ""}`],
     [t("sidecars.labels"), Object.entries(sidecar.labels ?? {}).map(([key, value]) => badge(`${key}=${value}`))],
   ];
+  if (sidecar.replica) facts.push([t("sidecars.replica"), sidecar.replica]);
   if (sidecar.nack) facts.push([t("sidecars.reason"), h("span", { class: "bad-ink" }, sidecar.nack)]);
   dialog(sidecar.id, [h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", {}, name), put(h("dd", {}), [value].flat())]))]);
 }
