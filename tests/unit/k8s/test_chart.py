@@ -468,9 +468,16 @@ def test_the_registration_asks_for_opted_in_namespaces_only() -> None:
 
 
 def test_cert_manager_issues_the_certificate() -> None:
-    """For webhook and push stream, mounted as files; cainjector puts the authority into the registration."""
+    """For webhook and push stream, mounted as files; cainjector puts the authority into the registration.
+
+    The authority outlives its certificates with one key: pods know it from their start.
+    """
     found = objects(EVERYTHING)
-    certificate = only(found, "Certificate")
+    authority, certificate = (item for item in found if item["kind"] == "Certificate")
+    assert authority["spec"]["isCA"] is True
+    assert authority["spec"]["privateKey"]["rotationPolicy"] == "Never"
+    signed_by = only(found, "Issuer", certificate["spec"]["issuerRef"]["name"])
+    assert signed_by["spec"] == {"ca": {"secretName": authority["spec"]["secretName"]}}
     assert "outrigger-webhook.outrigger-system.svc" in certificate["spec"]["dnsNames"]
     assert "outrigger-push.outrigger-system.svc" in certificate["spec"]["dnsNames"]
     registration = only(found, "MutatingWebhookConfiguration")
