@@ -6,17 +6,18 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, Final
 
 from tests.harness.raw_http import Connection, connect, json_request
 from tests.soak.ledger import Entry
-from tests.soak.questions import Got, Kind, Question, judge
+from tests.soak.questions import Got, Kind, Outcome, Question, judge
 from tests.soak.traffic import Talk, Traffic, arrivals
 
 ANSWER_WITHIN_S: Final = 60.0
 OPEN_AT_MOST: Final = 600
 KEPT_CONNECTIONS: Final = 64
+LEAVE: Final = 0.03
+LEAVE_WITHIN_S: Final = 0.4
 
 
 class Callers:
@@ -106,9 +107,18 @@ class Callers:
         """Ask one question and write down what becomes of it."""
         asked_at = time.monotonic()
         got = None
-        with suppress(OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError):
-            async with asyncio.timeout(ANSWER_WITHIN_S):
+        leaves = self._chance.random() < LEAVE
+        within_s = self._chance.random() * LEAVE_WITHIN_S if leaves else ANSWER_WITHIN_S
+        try:
+            async with asyncio.timeout(within_s):
                 got = await self._exchange(question)
+        except TimeoutError:
+            now = time.monotonic()
+            left = Outcome.LEFT if leaves else Outcome.LOST
+            self.entries.append(Entry(question.name, question.kind, asked_at, now, left, "", since))
+            return
+        except (OSError, EOFError, asyncio.LimitOverrunError, ValueError):
+            got = None
         outcome, why = judge(question, got, earlier)
         now = time.monotonic()
         self.entries.append(Entry(question.name, question.kind, asked_at, now, outcome, why, since))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tests.soak.questions import Kind, Outcome
 
-GOOD: Final = frozenset((Outcome.RIGHT, Outcome.LIMITED))
+GOOD: Final = frozenset((Outcome.RIGHT, Outcome.LIMITED, Outcome.LEFT))
 SHOWN_OF_EACH: Final = 20
 # Of one question alike to others, by one upstream call, several callers are answered.
 SHARED: Final = frozenset((Kind.CACHED,))
@@ -80,7 +80,7 @@ def sum_up(entries: Sequence[Entry], faults: Sequence[Fault], started_at: float 
         elif entry.outcome not in GOOD:
             excuse = next((one.name for one in faults if excuses(one, entry)), None)
             if excuse is not None:
-                sums.excused[excuse] += 1
+                sums.excused[f"{excuse}: {entry.outcome}"] += 1
                 continue
             sums.unexcused[entry.outcome.value] += 1
             if len(sums.examples) < SHOWN_OF_EACH:
@@ -131,8 +131,10 @@ def doubled(entries: Iterable[Entry], spans: Spans, faults: Sequence[Fault], pro
 
     Questions that are kept are left out: they are asked again when they are forgotten. Of a crowd, whoever
     comes when the answer has been given asks anew, and each processor tells streams of its own; more calls at
-    the same time than there are `processors` are too many.
+    the same time than there are `processors` are too many. In the place of a caller who leaves the others may
+    ask once more.
     """
+    leavers = Counter(entry.name for entry in entries if entry.outcome is Outcome.LEFT)
     asked: dict[str, tuple[Kind, float, float]] = {}
     for entry in entries:
         if entry.kind in SHARED:
@@ -146,6 +148,7 @@ def doubled(entries: Iterable[Entry], spans: Spans, faults: Sequence[Fault], pro
         more = len(calls) - 1
         if kind is Kind.CROWD:
             more = at_once(calls) - processors
+        more -= leavers[name]
         if more <= 0:
             continue
         if any(one.doubles and one.concerns(began, ended) for one in faults):

@@ -43,6 +43,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # an error in OpenAI's shape
     DISORDERED = "disordered"  # right, but for the order of a session's turns
     LIMITED = "limited"  # refused for a limit that the question had been given
+    LEFT = "left"  # its caller did not wait
     CUT = "cut"  # a stream that ends without saying that it is finished
     LOST = "lost"  # no answer at all
     WRONG = "wrong"

@@ -157,8 +157,9 @@ def as_markdown(figures: Figures) -> str:
             for one in promises(figures)
         ),
         "",
-        "| kind | right | as it came | over its limit | refused | cut | lost | p50 ms | p95 ms | p99 ms |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| kind | right | as it came | over its limit | caller left | refused | cut | lost "
+        "| p50 ms | p95 ms | p99 ms |",
+        f"|{'---|' * 11}",
     ]
     for kind, counts in sums.by_kind.items():
         shown = [
@@ -167,6 +168,7 @@ def as_markdown(figures: Figures) -> str:
                 Outcome.RIGHT,
                 Outcome.AS_IS,
                 Outcome.LIMITED,
+                Outcome.LEFT,
                 Outcome.REFUSED,
                 Outcome.CUT,
                 Outcome.LOST,

@@ -25,7 +25,7 @@ def test_a_fault_excuses_what_was_under_way() -> None:
     times = ((8.0, 9.9), (8.0, 10.1), (13.9, 20.0), (14.1, 20.0))
     cut = [entry(Outcome.CUT, *when, Kind.STREAM) for when in times]
     sums = sum_up(cut, faults)
-    assert (sums.excused["f"], sums.unexcused["cut"]) == (2, 2)
+    assert (sums.excused["f: cut"], sums.unexcused["cut"]) == (2, 2)
     assert sum_up([entry(Outcome.CUT, 11, 11)], faults).unexcused["cut"] == 1
     assert sum_up([entry(Outcome.LOST, 11, 11, Kind.STREAM)], faults).unexcused["lost"] == 1
 
@@ -39,7 +39,7 @@ def test_nothing_excuses_a_wrong_answer() -> None:
 def test_the_order_of_a_session_is_excused_by_a_fault_at_any_time_of_it() -> None:
     """A number that was drawn then stays."""
     late = Entry("q", Kind.SESSION, 100.0, 101.0, Outcome.DISORDERED, since=9.0)
-    assert sum_up([late], [fault(10, 12, Outcome.DISORDERED)]).excused["f"] == 1
+    assert sum_up([late], [fault(10, 12, Outcome.DISORDERED)]).excused["f: disordered"] == 1
     other = Entry("q", Kind.SESSION, 100.0, 101.0, Outcome.DISORDERED, since=50.0)
     assert sum_up([other], [fault(10, 12, Outcome.DISORDERED)]).unexcused["disordered"] == 1
 
@@ -69,6 +69,13 @@ def test_a_crowd_is_answered_by_one_call_at_a_time_of_each_processor() -> None:
     assert doubled(entries, one_after_the_other, []).unexplained == ()
     assert doubled(entries, both, [], processors=2).unexplained == ()
     assert doubled(entries, both, []).unexplained == ("c: 2 calls",)
+
+
+def test_in_the_place_of_a_caller_who_leaves_the_others_ask_once_more() -> None:
+    """Its own call is closed meanwhile."""
+    spans = {"c": [(1.0, 3.0), (2.0, 4.0)]}
+    entries = [entry(Outcome.LEFT, 0, 2, Kind.CROWD, "c"), entry(Outcome.RIGHT, 0, 9, Kind.CROWD, "c")]
+    assert doubled(entries, spans, []).unexplained == ()
 
 
 def test_recovery_is_counted_to_the_last_that_ended_badly() -> None:
