@@ -85,7 +85,7 @@ _SHARED: Final[dict[str, Any]] = {
 _RELEASE: Final[dict[str, Any]] = {
     "phase": {"description": "What the Release is doing.", "type": "string", "maxLength": 64},
     "step": {
-        "description": "The step it is at, counted from 1.",
+        "description": "The step it is at, counted from 1; 0 before the first.",
         "type": "integer",
         "format": "int64",
         "minimum": 0,
