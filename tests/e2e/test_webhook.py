@@ -266,7 +266,7 @@ def test_the_injected_pair_serves_a_pod(site: Site, tmp_path: Path) -> None:
             # The Policy is for the workload that the API server knows.
             assert second.headers["x-outrigger-cache"] == "hit"
             [sidecar] = site.api.get("/sidecars").json()["items"]
-            assert (sidecar["sidecar"], sidecar["workload"]) == ("shop/checkout-1", "checkout")
+            assert (sidecar["id"], sidecar["workload"]) == ("shop/checkout-1", "checkout")
             assert sidecar["labels"]["namespace"] == "shop"
             processor.process.send_signal(signal.SIGSTOP)
             assert pair.probed(pair.envoy, "livenessProbe") == 200

@@ -11,11 +11,14 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.settings import LaunchSettings
-from control_plane.resources.documents import Documents
-from control_plane.resources.kinds.backend import Credentials
+
+if TYPE_CHECKING:
+    from control_plane.resources.documents import Documents
+    from control_plane.resources.kinds.backend import Credentials
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -29,9 +29,10 @@ from control_plane.cli.launcher.preflight import (
 from control_plane.cli.launcher.screen import Screen, log_writer, warn
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
 from control_plane.cli.signals import hand_signals_to, ignore_signals, signals_held
-from control_plane.resources.demo import demo_yaml
-from control_plane.resources.documents import Documents, load_documents
-from control_plane.resources.problems import InvalidDocumentsError, Problem
+
+if TYPE_CHECKING:
+    from control_plane.resources.documents import Documents
+    from control_plane.resources.problems import Problem
 
 STDERR: Final = 2
 DATABASE: Final = "outrigger.db"
@@ -51,7 +52,8 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
     documents = _documents(settings)
     check_ports(settings)
     check_database(settings)
-    check_credentials(documents, environment)
+    if documents is not None:
+        check_credentials(documents, environment)
     if not settings.external_envoy:
         check_envoy(environment, sys.path)
     with (
@@ -63,25 +65,35 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
         if settings.demo:
             provider_port = kept_port(settings.data_dir / PROVIDER_PORT)
             demo = run_dir / "demo.yaml"
+            from control_plane.resources.demo import demo_yaml  # noqa: PLC0415 - a sidecar needs none of it
+
             demo.write_text(demo_yaml(f"http://{LOOPBACK}:{provider_port}/v1"), encoding="utf-8")
             files = (demo,)
-        warn(_told(documents.notices))
-        if settings.database is None and not (settings.data_dir / DATABASE).exists():
-            warn(unmounted_secrets(documents, settings.data_dir / "secrets"))
+        if documents is not None:
+            warn(_told(documents.notices))
+            if settings.database is None and not (settings.data_dir / DATABASE).exists():
+                warn(unmounted_secrets(documents, settings.data_dir / "secrets"))
         specs = plan(
             settings,
             run_dir,
             environment=environment,
             files=files,
-            secret_variables=secret_variables(documents),
+            secret_variables=secret_variables(documents) if documents is not None else frozenset(),
             provider_port=provider_port,
         )
         screen = Screen(Console())
         mesh = Mesh(specs, write, screen.hear)
-        asyncio.run(_run(settings, mesh, screen, list(documents.models)))
+        models = list(documents.models) if documents is not None else []
+        asyncio.run(_run(settings, mesh, screen, models))
 
 
-def _documents(settings: LaunchSettings) -> Documents:
+def _documents(settings: LaunchSettings) -> Documents | None:
+    """Return what the files say, None for a sidecar: what reads documents is a third of a small process."""
+    if settings.api_port is None:
+        return None
+    from control_plane.resources.documents import Documents, load_documents  # noqa: PLC0415
+    from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
+
     if settings.files is None:
         return Documents()
     if Path("-") in settings.files:
