@@ -311,9 +311,9 @@ def test_limits_stand_beside_their_use(visit: Visit, fleet: StagedFleet) -> None
     rows = page.get_by_role("table", name="Consumers").locator(".vrow", has_text="team-a")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("Tier gold")
-    for used in ("420 of 600", "61,000 of 200,000", "9 of 100", "70%"):
+    for used in ("420 of 600", "61K of 200K", "9 of 100", "70%"):
         expect(rows.first).to_contain_text(used)
-    expect(rows.last).to_contain_text("180,000 of 1,000,000")
+    expect(rows.last).to_contain_text("180K of 1M")
     assert barriers(page) == []
     picture(page, "limits-consumers")
 

@@ -65,7 +65,7 @@ function said(stage, did, news, decided) {
   const parts = [];
   // What went by a stage is no decision of it, whatever the headers say of the whole.
   if (decided[stage] && (Object.keys(news).length || did !== "passed" || stage === "identify" || stage === "limit")) parts.push(decided[stage]);
-  else parts.push(...Object.entries(news).map(([key, value]) => `${maybe(`playground.set.${key}`, key)}: ${value || NONE}`));
+  else parts.push(...Object.entries(news).map(([key, value]) => (value === "yes" ? maybe(`playground.set.${key}`, key) : `${maybe(`playground.set.${key}`, key)}: ${value || NONE}`)));
   if (did !== "passed" && did !== "forwarded") parts.push(badge(did, did.startsWith("served") ? "good" : "bad"));
   else if (did === "forwarded" && !parts.length) parts.push(t("playground.forwarded"));
   return parts.length ? h("span", { class: "said" }, parts.flatMap((part, at) => (at ? [" ", part] : [part]))) : null;

@@ -73,16 +73,16 @@ export function close() {
 
 const limited = (limits) => limits && NAMES.some((name) => limits[name] !== undefined);
 
-/** A bar of use against a limit, or the use alone where there is no limit. */
-function against(used, limit, t) {
+/** A bar of use against a limit, or the use alone where there is no limit. `narrow`: the bar below, large numbers short. */
+function against(used, limit, t, narrow = false) {
   if (limit === undefined || limit === null) return h("span", { class: "soft" }, used === null ? t("limits.unlimited") : number(used));
   if (used === null) return number(limit);
-  const label = t("limits.of", { used: number(used), limit: number(limit) });
-  return h("span", { class: "use" }, h("span", {}, label), meter(used / limit, label));
+  const label = t("limits.of", { used: number(used, { short: narrow }), limit: number(limit, { short: narrow }) });
+  return h("span", { class: narrow ? "use narrow" : "use" }, h("span", {}, label), meter(used / limit, label));
 }
 
 /** A column for each limit, with what is used of it. */
-const useColumns = (t, { least = 130 } = {}) => NAMES.map((name) => column(name, t(`limits.${name}`), (row) => (row.limits[name] === undefined ? h("span", { class: "soft" }, "–") : against(row.use?.[name] ?? null, row.limits[name], t)), { width: `minmax(${least}px, 1.4fr)`, sort: (row) => (row.use && row.limits[name] ? row.use[name] / row.limits[name] : -1) }));
+const useColumns = (t) => NAMES.map((name) => column(name, t(`limits.${name}`), (row) => (row.limits[name] === undefined ? h("span", { class: "soft" }, "–") : against(row.use?.[name] ?? null, row.limits[name], t, true)), { width: "minmax(130px, 1.4fr)", sort: (row) => (row.use && row.limits[name] ? row.use[name] / row.limits[name] : -1) }));
 
 const column = (key, title, cell, { width = "minmax(150px, 1fr)", sort = null, numeric = false } = {}) => ({ key, title, cell, width, sort, numeric });
 

@@ -150,7 +150,7 @@ function likeness(spec, { shadow, cache, step }) {
   if (spec.shadow) facts.push([t("releases.shadow"), t(step === 0 ? "releases.shadowing" : "releases.shadowed", { share: share(spec.shadow) })]);
   if (shadow) {
     const much = t("releases.compared", { count: number(shadow.compared) });
-    facts.push([t("releases.agreement"), [shadow.agreement === null ? "–" : meter(shadow.agreement, t("releases.agreement")), " ", h("strong", {}, share(shadow.agreement)), " ", h("span", { class: "soft" }, much)]],
+    facts.push([t("releases.agreement"), [h("strong", {}, share(shadow.agreement)), " ", h("span", { class: "soft" }, much)]],
       [t("releases.similarity"), share(shadow.similarity)], [t("releases.lengthRatio"), shadow.lengthRatio === null ? "–" : `× ${number(shadow.lengthRatio, { digits: 2 })}`],
       [t("releases.otherStatus"), number(shadow.otherStatus)], [t("releases.otherFinish"), number(shadow.otherFinish)]);
   }
