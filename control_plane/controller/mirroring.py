@@ -122,6 +122,9 @@ class Mirroring:
         if self._verdicts is None:
             return
         standing = await self._standing(self._verdicts.revision)
+        if standing.revision > self._verdicts.revision and not self._verdicts.is_settled:
+            # Others changed something: what stood in the way of a resource may be gone.
+            self._told_at = float("-inf")
         if self._published is None or self._published != (self._verdicts, standing):
             self._published = (self._verdicts, standing)
             self._publish(View(self._wanted, self._verdicts, standing, self._missing))

@@ -36,6 +36,11 @@ class Verdicts:
     of: Mapping[Key, Verdict] = field(repr=False)
     kept: tuple[str, ...] = ()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that is wanted is accepted, and all else is gone."""
+        return not self.kept and all(verdict.accepted for verdict in self.of.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Programming:

@@ -30,6 +30,8 @@ class World:
         self.values: dict[SecretKey, str] = {}
         self.told: list[bytes] = []
         self.asked = 0
+        self.revision = 0
+        self.stands_in_the_way = False
         self.behind = 0
         self.failing: list[Exception] = []
         self.time = 0.0
@@ -53,9 +55,11 @@ class World:
         if self.failing:
             raise self.failing.pop()
         self.told.append(desired)
+        self.revision += 1
         documents = orjson.loads(desired)["documents"]
         keys = [Key(document["kind"], document["metadata"]["name"]) for document in documents]
-        return Verdicts(len(self.told), {key: Verdict(True, "Accepted") for key in keys})
+        verdict = Verdict(False, "Conflict") if self.stands_in_the_way else Verdict(True, "Accepted")
+        return Verdicts(self.revision, dict.fromkeys(keys, verdict))
 
     async def standing(self) -> Standing:
         """Say that the newest is in force, sometimes late."""
@@ -63,8 +67,8 @@ class World:
         if self.behind:
             self.behind -= 1
             return Standing(0)
-        if self._standing.revision != len(self.told):
-            self._standing = Standing(len(self.told))
+        if self._standing.revision != self.revision:
+            self._standing = Standing(self.revision)
         return self._standing
 
     async def read(self, wanted: Iterable[SecretKey]) -> Mapping[SecretKey, str]:
@@ -209,3 +213,18 @@ async def test_a_secret_that_is_not_there_is_said(world: World) -> None:
     world.values = {SECRET: "b2xk"}
     world.mirroring.wake()
     await until(lambda: world.views[-1].verdict(USER) == Verdict(True, "Accepted"))
+
+
+async def test_what_stood_in_the_way_and_went_is_noticed_soon(world: World) -> None:
+    """Another's change is a new revision; with nothing refused it is none of our business."""
+    await until(lambda: len(world.views) == 1)
+    world.revision += 1
+    await until(lambda: len(world.views) == 2)
+    assert len(world.told) == 1
+    world.stands_in_the_way = True
+    world.time += TELL_EVERY_S
+    await until(lambda: len(world.told) == 2)
+    world.stands_in_the_way = False
+    world.revision += 1
+    await until(lambda: len(world.told) == 3)
+    await until(lambda: world.views[-1].verdict(A) == Verdict(True, "Accepted"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from control_plane.controller.resources import Key
@@ -17,7 +19,7 @@ from control_plane.controller.verdicts import (
 
 def test_each_document_has_its_verdict() -> None:
     """Accepted or not, why, and whether an older spec of it is in force."""
-    answer = {
+    answer: dict[str, Any] = {
         "revision": 7,
         "items": [
             {"kind": "Backend", "name": "a", "accepted": True, "reason": "Accepted", "message": ""},
@@ -35,6 +37,8 @@ def test_each_document_has_its_verdict() -> None:
     found = verdicts_of(answer)
     assert found.revision == 7
     assert found.kept == ("Backend/old",)
+    assert not found.is_settled
+    assert verdicts_of({"items": answer["items"][:1]}).is_settled
     assert found.of == {
         Key("Backend", "a"): Verdict(True, "Accepted"),
         Key("Model", "m"): Verdict(False, "UnknownReference", "names b", True),
