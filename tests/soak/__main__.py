@@ -77,6 +77,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0, help="How long faults are done.")
+    parser.add_argument("--calm", type=float, default=3.0, help="Minutes without faults, afterwards.")
     parser.add_argument("--order", type=int, default=1, help="Which order of faults and questions.")
     parser.add_argument("--only", action="append", default=[], help="Only faults with this in their name.")
     parser.add_argument("--workers", type=int, default=2, help="Processors of the sidecar.")
@@ -103,8 +104,10 @@ async def _soak(lab: Lab, options: argparse.Namespace) -> Figures:
     watching = asyncio.create_task(watch.run())
     began_at = time.monotonic()
     seconds = options.minutes * 60
+    # Without faults processes live long enough to show whether they grow, and nothing may go amiss.
+    calm_s = max(options.calm * 60, RECOVERS_S)
     try:
-        asking = asyncio.create_task(callers.ask_for(seconds + RECOVERS_S, asked / A_TIME))
+        asking = asyncio.create_task(callers.ask_for(seconds + calm_s, asked / A_TIME))
         await order.run(began_at + seconds, REST_S)
         await asking
         await callers.answered()
@@ -119,7 +122,7 @@ async def _soak(lab: Lab, options: argparse.Namespace) -> Figures:
     calls = [line for line in lines if "names" in line]
     return Figures(
         order=options.order,
-        minutes=options.minutes,
+        minutes=options.minutes + options.calm,
         capacity_per_s=capacity,
         asked_per_s=asked,
         sums=sum_up(entries, faults, began_at),
