@@ -63,10 +63,15 @@ def controller(
         from control_plane.controller.running import run_controller  # noqa: PLC0415
         from control_plane.controller.settings import ControllerSettings  # noqa: PLC0415
         from control_plane.kubernetes_client import KubeConfigError, own_namespace  # noqa: PLC0415
+        from control_plane.resources.urls import check_url  # noqa: PLC0415
     started()
     namespace = lease_namespace or own_namespace(os.environ)
     if not namespace:
         raise typer.BadParameter("is needed outside a pod (or POD_NAMESPACE)", param_hint="--lease-namespace")
+    try:
+        server = check_url(server)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--server") from None
     settings = ControllerSettings(
         server=server,
         token=token,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from control_plane.controller.metrics import Metrics
 from control_plane.controller.mirroring import ControlPlane, Mirroring
 from control_plane.controller.ports import ApiServer, Log
 from control_plane.controller.reporter import Current, Reporter
-from control_plane.controller.resources import ROOT, CustomResource, custom_resources, wants
+from control_plane.controller.resources import ROOT, CustomResource, SecretKey, custom_resources, wants
 from control_plane.controller.secrets import Secrets
 from control_plane.resources.plurals import PLURAL_OF
 
@@ -74,7 +74,7 @@ class Leading:
         self._mirroring = Mirroring(
             control_plane,
             resources=self._resources,
-            secrets=self._secrets.values,
+            secrets=self._values,
             publish=self._reporter.publish,
             clock=clock,
             holds=holds,
@@ -100,9 +100,12 @@ class Leading:
         self._mirroring.wake()
 
     def _resources(self) -> list[CustomResource] | None:
-        if not self._secrets.listed or not all(found.listed for found in self._collections.values()):
+        if not self._secrets.tried or not all(found.listed for found in self._collections.values()):
             return None
         return [resource for resource, _ in self._current()]
+
+    async def _values(self, wanted: Iterable[SecretKey]) -> Mapping[SecretKey, str] | None:
+        return await self._secrets.values(wanted) if self._secrets.listed else None
 
     def _current(self) -> Iterator[Current]:
         for kind, collection in self._collections.items():

@@ -49,7 +49,7 @@ class Mirroring:
     Args:
         control_plane: whom it talks to.
         resources: every custom resource as it is now; None while that is not known.
-        secrets: reads Secrets.
+        secrets: reads Secrets; None while they cannot be read, which leaves those of before as they are.
         publish: told what holds whenever something of it may have changed.
         clock: monotonic seconds.
         holds: whether this leads still, as far as its own clock says.
@@ -62,7 +62,7 @@ class Mirroring:
         control_plane: ControlPlane,
         *,
         resources: Callable[[], Iterable[CustomResource] | None],
-        secrets: Callable[[Iterable[SecretKey]], Awaitable[Mapping[SecretKey, str]]],
+        secrets: Callable[[Iterable[SecretKey]], Awaitable[Mapping[SecretKey, str] | None]],
         publish: Callable[[View], None],
         clock: Callable[[], float],
         holds: Callable[[], bool],
@@ -155,7 +155,7 @@ class Mirroring:
             self._log.info("deleted, but still named by others", documents=list(verdicts.kept))
         self._sent, self._told_at = body, self._clock()
         self._wanted, self._verdicts, self._published = wanted, verdicts, None
-        self._missing = named - values.keys()
+        self._missing = frozenset() if values is None else named - values.keys()
 
     def _renew(self, wanted: Mapping[Key, CustomResource]) -> None:
         if any(

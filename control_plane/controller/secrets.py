@@ -44,8 +44,10 @@ class Secrets:
         self._changed = changed
         self._read: dict[str, tuple[object, Mapping[str, str]]] = {}
         self._named: frozenset[str] = frozenset()
+        self._failed = self._told = False
+        self._broken = broken
         self._index = Collection(
-            api, self._path, changed=self._index_changed, log=log, broken=broken, accept=_ACCEPT
+            api, self._path, changed=self._index_changed, log=log, broken=self._index_broken, accept=_ACCEPT
         )
 
     def __repr__(self) -> str:
@@ -55,6 +57,11 @@ class Secrets:
     def listed(self) -> bool:
         """Whether it is known which Secrets there are."""
         return self._index.listed
+
+    @property
+    def tried(self) -> bool:
+        """Whether it is known which there are, or that this cannot be known now."""
+        return self._index.listed or self._failed
 
     async def follow(self) -> None:
         """Keep the versions current until cancelled."""
@@ -100,9 +107,16 @@ class Secrets:
         data = found.get("data") or {}
         self._read[name] = (version, {str(key): str(value) for key, value in data.items() if _is_text(value)})
 
+    def _index_broken(self, reason: str) -> None:
+        self._broken(reason)
+        if not self._failed:
+            self._failed = True
+            self._changed()
+
     def _index_changed(self) -> None:
         # Other Secrets of the namespace, which may change by the minute, are nobody's business here.
-        if any(self._is_other(name) for name in self._named):
+        if not self._told or any(self._is_other(name) for name in self._named):
+            self._told = True
             self._changed()
 
     def _is_other(self, name: str) -> bool:

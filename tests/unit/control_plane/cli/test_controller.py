@@ -31,3 +31,16 @@ def test_outside_a_pod_it_has_to_be_told(
         main(["controller", *given])
     assert ended.value.code == (1 if given else 2)
     assert option in capsys.readouterr().err
+
+
+def test_a_server_with_a_password_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be in logs; the sentence does not repeat it."""
+    monkeypatch.setenv("OUTRIGGER_TOKEN", "ork-token")
+    with pytest.raises(SystemExit) as ended:
+        main(["controller", "--lease-namespace", "mesh", "--server", "http://user:word@a"])
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "--server" in told
+    assert "word@" not in told

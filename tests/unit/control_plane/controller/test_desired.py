@@ -32,3 +32,9 @@ def test_documents_carry_names_and_specs_only() -> None:
 def test_the_order_does_not_matter(resources: list[CustomResource]) -> None:
     """The same wants are the same bytes, so that nothing is told twice."""
     assert desired(resources, {}) == desired(RESOURCES, {})
+
+
+def test_secrets_that_cannot_be_read_are_left_out() -> None:
+    """An empty list would have them deleted."""
+    assert "secrets" not in orjson.loads(desired(RESOURCES, None))
+    assert orjson.loads(desired(RESOURCES, {}))["secrets"] == {}

@@ -44,7 +44,7 @@ class Plane:
                 right, "Accepted" if right else "Invalid", "" if right else "needs answer"
             )
             self.documents[key] = document["spec"]
-        self.secrets = body["secrets"]
+        self.secrets = body.get("secrets", self.secrets)
         self.revision += 1
         return Verdicts(self.revision, verdicts)
 
@@ -62,7 +62,11 @@ class Led:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.plane = Plane()
-        self.leading = Leading(
+        self.lead()
+
+    def lead(self) -> None:
+        """Begin to lead."""
+        leading = Leading(
             self.cluster,
             self.plane,
             "mesh",
@@ -72,7 +76,7 @@ class Led:
             log=Silence(),
             metrics=Metrics(),
         )
-        self.task = asyncio.create_task(self.leading.run())
+        self.task = asyncio.create_task(leading.run())
 
     def said(self, name: str) -> tuple[str, str] | None:
         """Return what the condition Accepted of a Pin says."""
@@ -168,3 +172,17 @@ async def test_a_thousand_resources_are_quick(led: Led) -> None:
         led.cluster.put(PINS, f"pin-{number}", spec={"answer": "x"})
     await until(lambda: len(led.cluster.patches) == 1_000, within_s=20)
     assert led.said("pin-999") == ("True", "Accepted")
+
+
+async def test_without_a_right_to_secrets_the_rest_is_mirrored(led: Led) -> None:
+    """What was told of Secrets before is left as it is."""
+    led.cluster.refuse = lambda method, path: (
+        KubernetesError(403, "Forbidden", "no") if path.startswith(SECRETS) else None
+    )
+    led.task.cancel()
+    await asyncio.gather(led.task, return_exceptions=True)
+    led.plane.secrets = {"left": {}}
+    led.cluster.put(PINS, "one", spec={"answer": "x"})
+    led.lead()
+    await until(lambda: led.said("one") == ("True", "Accepted"))
+    assert led.plane.secrets == {"left": {}}

@@ -41,6 +41,7 @@ async def watched() -> AsyncIterator[Watched]:
     found = Watched()
     task = asyncio.create_task(found.secrets.follow())
     await until(lambda: ("WATCH", SECRETS) in found.cluster.calls)
+    found.changes = 0
     yield found
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -106,3 +107,17 @@ async def test_one_that_vanishes_while_it_is_read_is_missing(watched: Watched) -
         KubernetesError(404, "NotFound", "x") if path.endswith("/provider") else None
     )
     assert await watched.secrets.values(WANTED) == {}
+
+
+async def test_secrets_that_may_not_be_listed_are_told_of() -> None:
+    """Whoever waits for them need not wait for ever: most resources name none."""
+    cluster, changes = Cluster(), []
+    cluster.refuse = lambda method, path: KubernetesError(403, "Forbidden", "no")
+    secrets = Secrets(cluster, "mesh", changed=lambda: changes.append(1), log=Silence())
+    assert not secrets.tried
+    task = asyncio.create_task(secrets.follow())
+    await until(lambda: bool(changes))
+    assert secrets.tried
+    assert not secrets.listed
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
