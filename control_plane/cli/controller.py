@@ -56,6 +56,8 @@ def controller(
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise CommandFailed(f"{TOKEN_VARIABLE} holds no token; make one: outrigger token create --role admin")
+    if ca is not None and not ca.is_file():
+        raise typer.BadParameter("there is no such file", param_hint="--ca")
     # Imported here to keep --help quick.
     from ext_proc.quick_start import quick_imports, started  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from control_plane.kubernetes_client import KubernetesError
 PAGE: Final = 500
 WATCH_S: Final = 27
 """How long a watch lasts: a connection that died in silence is found out by the end of it."""
-SILENT_S: Final = 40.0
+SILENT_S: Final = 33.0
 LIST_WITHIN_S: Final = 30.0
 LIST_ANEW_S: Final = 600.0
 STEADY_S: Final = 10.0

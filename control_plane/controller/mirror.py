@@ -17,7 +17,7 @@ from control_plane.controller.verdicts import (
 )
 
 PATH: Final = "/api/v1/mirrors/kubernetes"
-TELL_WITHIN_S: Final = 60.0
+TELL_WITHIN_S: Final = 30.0
 ASK_WITHIN_S: Final = 5.0
 CONNECT_WITHIN_S: Final = 3.0
 _NOT_MODIFIED: Final = 304

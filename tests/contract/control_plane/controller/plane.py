@@ -54,7 +54,7 @@ class Plane:
         return {"kind": document["kind"], "name": document["metadata"]["name"]}
 
 
-async def eventually(condition: Any, within_s: float = 20.0) -> None:
+async def eventually(condition: Any, within_s: float = 60.0) -> None:
     """Return as soon as `condition` holds."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - what is waited for tells nobody

@@ -18,6 +18,17 @@ def test_without_a_token_it_says_how_to_make_one(
     assert "outrigger token create --role admin" in capsys.readouterr().err
 
 
+def test_an_authority_that_is_not_there_is_wrong_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told as such, not as a port that cannot be had."""
+    monkeypatch.setenv("OUTRIGGER_TOKEN", "ork-token")
+    with pytest.raises(SystemExit) as ended:
+        main(["controller", "--ca", "/missing/ca.pem"])
+    assert ended.value.code == 2
+    assert "--ca" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", ["--lease-namespace", "--kubeconfig"])
 def test_outside_a_pod_it_has_to_be_told(
     option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
