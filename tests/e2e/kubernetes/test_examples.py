@@ -10,6 +10,7 @@ import yaml
 from tests.e2e.kubernetes.cluster import Cluster
 
 EXAMPLES = Path("k8s/examples")
+CLUSTERS = sorted({file.parent for file in EXAMPLES.rglob("Kustomization")})
 FOLDERS = sorted({file.parent for file in EXAMPLES.rglob("*.yaml")})
 
 
@@ -31,3 +32,14 @@ def test_a_folder_is_applied_as_written(cluster: Cluster, folder: Path) -> None:
     said = cluster.kubectl("apply", "--server-side", "--dry-run=server", "-f", str(folder))
     assert "Warning" not in said
     assert said.count("serverside-applied") == len(documents)
+
+
+@pytest.mark.parametrize("folder", CLUSTERS, ids=str)
+def test_a_cluster_of_gitops_is_applied_as_written(cluster: Cluster, folder: Path) -> None:
+    """`kubectl apply -k` takes what Kustomize makes of the base."""
+    rendered = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(folder))))
+    for namespace in {one["metadata"].get("namespace") for one in rendered} - {None}:
+        cluster.namespace(namespace)
+    said = cluster.kubectl("apply", "--server-side", "--dry-run=server", "-k", str(folder))
+    assert "Warning" not in said
+    assert said.count("serverside-applied") == len(rendered)
