@@ -147,9 +147,6 @@ class _Work:
         except NotAPodError as error:
             raise UnreadableManifestError(f"{what} cannot be injected: {error}") from None
         if isinstance(decided, Injection):
-            self.warnings += [
-                f"{what}: {warning.removeprefix('outrigger: ')}" for warning in decided.warnings
-            ]
             self.injected += decided.outcome is Outcome.INJECTED
             return decided.pod if decided.patch else pod
         # Whoever runs the command asked for each of them: why not is told, asked for or not.

@@ -30,6 +30,7 @@ from control_plane.webhook.tuning import BadAnnotationError, Tuning, tuning_of
 Pod = Mapping[str, Any]
 
 SYSTEM_NAMESPACES: Final = "kube-"
+MIRROR: Final = "kubernetes.io/config.mirror"
 OS_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
 LISTS: Final = ("containers", "initContainers")
 
@@ -46,6 +47,8 @@ class Outcome(StrEnum):
     PORT_IN_USE = "port-in-use"
     NAME_IN_USE = "name-in-use"
     BAD_ANNOTATION = "bad-annotation"
+    STATIC_POD = "static-pod"
+    COMPLETES = "completes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,6 @@ class Injection:
     pod: Mapping[str, Any]
     patch: tuple[Operation, ...]
     outcome: Outcome = Outcome.INJECTED
-    warnings: tuple[str, ...] = ()
     pair: bool = False
 
 
@@ -164,6 +166,8 @@ def _kept_out(
 ) -> Skipped | None:
     if namespace.startswith(SYSTEM_NAMESPACES) or (namespace and namespace == settings.own_namespace):
         return Skipped(Outcome.SYSTEM_NAMESPACE, f"pods of the namespace {namespace} are never injected")
+    if MIRROR in (metadata.get("annotations") or {}):
+        return Skipped(Outcome.STATIC_POD, "the pod is the mirror of one that a kubelet runs by itself")
     for told in (metadata.get("labels") or {}, metadata.get("annotations") or {}):
         if told.get(INJECT) == "disabled":
             return Skipped(Outcome.OPTED_OUT, f"the pod says {INJECT}: disabled")
@@ -173,6 +177,9 @@ def _kept_out(
     if spec.get("hostNetwork"):
         reason = "the pod is on its host's network, where ports belong to everybody"
         return Skipped(Outcome.HOST_NETWORK, reason, warn=True)
+    if settings.mode is Mode.CLASSIC and spec.get("restartPolicy") in {"Never", "OnFailure"}:
+        reason = "containers beside it would keep the pod from completing; native sidecars do not"
+        return Skipped(Outcome.COMPLETES, reason, warn=True)
     return None
 
 
@@ -222,7 +229,7 @@ def _injected(
     draft.set(("metadata", "annotations"), INJECTED, settings.version)
     if settings.authority:
         draft.set(("metadata", "annotations"), AUTHORITY, settings.authority)
-    return Injection(draft.pod, tuple(draft.patch), warnings=tuple(_warnings(pod, settings)), pair=True)
+    return Injection(draft.pod, tuple(draft.patch), pair=True)
 
 
 def _tell_containers(draft: Draft, tuning: Tuning, settings: InjectionSettings) -> None:
@@ -239,11 +246,3 @@ def _tell_containers(draft: Draft, tuning: Tuning, settings: InjectionSettings) 
                 if name not in present:
                     # First, so that variables of the application may refer to it.
                     draft.insert(("spec", kind, index, "env"), 0, {"name": name, "value": url})
-
-
-def _warnings(pod: Pod, settings: InjectionSettings) -> Iterator[str]:
-    if settings.mode is Mode.CLASSIC and pod["spec"].get("restartPolicy") in {"Never", "OnFailure"}:
-        yield (
-            "outrigger: the sidecars of the classic mode keep this pod from completing; "
-            f"use native sidecars or the label {INJECT}: disabled"
-        )

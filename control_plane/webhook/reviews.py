@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from control_plane.webhook.patch import Injection, NotAPodError, Outcome, check_pod, inject
+from control_plane.webhook.patch import Injection, NotAPodError, Outcome, Skipped, check_pod, inject
 from control_plane.webhook.settings import InjectionSettings
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -44,10 +44,9 @@ def review(body: bytes, settings: InjectionSettings) -> Answer:
     """
     request = _request(body)
     uid = request["uid"]
-    namespace = request.get("namespace") or ""
+    namespace = request.get("namespace") or _namespace_of(request.get("object"))
     dry_run = request.get("dryRun") is True
-    kind, operation = request.get("kind") or {}, request.get("operation")
-    if kind.get("kind") != "Pod" or kind.get("group") or request.get("subResource") or operation != "CREATE":
+    if not _is_of_a_new_pod(request):
         return Answer(_answered({"uid": uid, "allowed": True}), None, namespace, dry_run=dry_run)
     try:
         decided = inject(check_pod(request.get("object")), namespace, settings)
@@ -57,10 +56,26 @@ def review(body: bytes, settings: InjectionSettings) -> Answer:
     if isinstance(decided, Injection) and decided.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(decided.patch)).decode("ascii")
-    if decided.warnings:
-        response["warnings"] = [warning[:MAX_WARNING] for warning in decided.warnings]
-    reason = "" if isinstance(decided, Injection) else decided.reason
+    reason = ""
+    if isinstance(decided, Skipped):
+        reason = decided.reason
+        if decided.warnings:
+            response["warnings"] = [warning[:MAX_WARNING] for warning in decided.warnings]
     return Answer(_answered(response), decided.outcome, namespace, reason, dry_run)
+
+
+def _namespace_of(pod: object) -> str:
+    """Return what a pod says itself, for requests that do not say it."""
+    metadata = pod.get("metadata") if isinstance(pod, Mapping) else None
+    own = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return own if isinstance(own, str) else ""
+
+
+def _is_of_a_new_pod(request: Mapping[str, Any]) -> bool:
+    """Whether a pod is being made; what a request leaves out is taken for that."""
+    kind = request.get("kind") or {}
+    of_a_pod = kind.get("kind", "Pod") == "Pod" and not kind.get("group") and not request.get("subResource")
+    return of_a_pod and request.get("operation", "CREATE") == "CREATE"
 
 
 def _answered(response: Mapping[str, Any]) -> bytes:

@@ -135,6 +135,7 @@ def test_a_container_that_came_later_is_told_too() -> None:
         ({"os": {"name": "windows"}}, {}, Outcome.WINDOWS),
         ({"nodeSelector": {"kubernetes.io/os": "windows"}}, {}, Outcome.WINDOWS),
         ({}, {"annotations": {"outrigger.dev/proxy-port": "80"}}, Outcome.BAD_ANNOTATION),
+        ({}, {"annotations": {"kubernetes.io/config.mirror": "a"}}, Outcome.STATIC_POD),
         ({"volumes": [{"name": "outrigger-run", "emptyDir": {}}]}, {}, Outcome.NAME_IN_USE),
         ({"initContainers": [{"name": "outrigger-envoy", "image": "x"}]}, {}, Outcome.NAME_IN_USE),
         ({"containers": [{"name": "outrigger-processor", "image": "x"}]}, {}, Outcome.NAME_IN_USE),
@@ -151,11 +152,11 @@ def test_a_container_that_came_later_is_told_too() -> None:
     ],
 )
 def test_pods_that_are_not_injected(spec: dict[str, Any], metadata: dict[str, Any], outcome: Outcome) -> None:
-    """Each has its reason; all but those that asked for it warn whoever makes the pod."""
+    """Each has its reason; whoever makes one that did not ask for it is warned."""
     reason = skipped(pod(spec, **metadata))
     assert reason.outcome is outcome
     assert reason.reason
-    assert bool(reason.warnings) is (outcome is not Outcome.OPTED_OUT)
+    assert bool(reason.warnings) is (outcome not in {Outcome.OPTED_OUT, Outcome.STATIC_POD})
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-anything", "mesh"])
@@ -209,11 +210,13 @@ def test_classic_containers_stand_beside_the_application() -> None:
     assert not again.patch
 
 
-def test_a_classic_job_is_warned() -> None:
-    """A pod that is to complete never does with containers beside it."""
-    decided = inject(check_pod(pod({"restartPolicy": "Never"})), "shop", CLASSIC)
-    assert isinstance(decided, Injection)
-    assert "completing" in decided.warnings[0]
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_a_job_gets_no_classic_containers(policy: str) -> None:
+    """They would keep it from completing; native sidecars end with it."""
+    reason = skipped(pod({"restartPolicy": policy}), CLASSIC)
+    assert reason.outcome is Outcome.COMPLETES
+    assert reason.warnings
+    assert injected(pod({"restartPolicy": policy}))["spec"]["restartPolicy"] == policy
 
 
 def test_pull_secrets_are_added_once() -> None:

@@ -83,6 +83,14 @@ def test_what_is_no_new_pod_is_let_in(request_fields: dict[str, Any]) -> None:
     assert answered(asked(pod(), **request_fields)) == {"uid": "u-1", "allowed": True}
 
 
+def test_a_request_may_leave_out_what_the_pod_says() -> None:
+    """Kind, operation and namespace of a review that is written by hand."""
+    made = pod(namespace="kube-system")
+    bare = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    assert "patch" in answered({**bare, "request": {"uid": "u-1", "object": pod()}})
+    assert "patch" not in answered({**bare, "request": {"uid": "u-1", "object": made}})
+
+
 def test_a_dry_run_is_told_apart() -> None:
     """Its patch is the same; it is not to be counted."""
     told = review(orjson.dumps(asked(pod(), dryRun=True)), SETTINGS)
@@ -105,6 +113,9 @@ def test_a_dry_run_is_told_apart() -> None:
         orjson.dumps(asked(pod(), kind="Pod")),
         orjson.dumps(asked(pod(), namespace=1)),
         orjson.dumps(asked(None)),
+        orjson.dumps(
+            {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {"uid": "u"}}
+        ),
         orjson.dumps(asked({"spec": {}})),
     ],
 )
