@@ -1,7 +1,8 @@
 """What is kept of one session, and what goes when there is too much (pure). Every store does the same.
 
 A request draws its number when it comes and its turn is kept under that number when it is answered: turns
-stand in the order in which they were asked, however long each answer took.
+stand in the order in which they were asked, however long each answer took. Numbers grow with the time of day,
+so they do even where one that was drawn before is not known yet.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ Record = tuple[int, bytes]
 MAX_BYTES: Final = 1024 * 1024
 """What the records of one session may take together. A longer turn is kept as an empty record."""
 STEP: Final = 1 << 16
-"""Between the numbers that a shared store draws is room for those of processors that cannot reach it."""
+"""Between the numbers that a shared store draws is room for those of processors that cannot reach it.
+
+Times a tenth of a second since the epoch that is less than 2^53, which is what a double of Lua's holds.
+"""
 ERASED_NUMBERS: Final = 1_000 * STEP
 """Erasing passes over so many numbers: those that are out, wherever they were drawn."""
 _HEAD: Final = struct.Struct("<QI")
@@ -54,19 +58,27 @@ class Kept:
         for number in surplus(self.records, keep):
             del self.records[number]
 
-    def draw(self, salt: int = 0) -> int:
-        """Return the next number. Processors with different `salt` (below `STEP`) draw different ones."""
-        self.last = (self.last // STEP + 1) * STEP + salt
+    def draw(self, salt: int = 0, at: int = 0) -> int:
+        """Return the next number, at that time (`tenths`).
+
+        Processors with different `salt` (below `STEP`) draw different ones.
+        """
+        self.last = max(self.last // STEP + 1, at) * STEP + salt
         return self.last
 
-    def erase(self) -> None:
-        """Forget all that is kept, and all that has been asked and not been answered yet."""
+    def erase(self, at: int = 0) -> None:
+        """Forget all that is kept, and all that has been asked and not been answered at that time."""
         self.records.clear()
-        self.last = self.floor = self.last + ERASED_NUMBERS
+        self.last = self.floor = max(self.last, at * STEP) + ERASED_NUMBERS
 
     def in_order(self) -> tuple[Record, ...]:
         """Return the records, the oldest first."""
         return tuple(sorted(self.records.items()))
+
+
+def tenths(wall_s: float) -> int:
+    """Return a time of day (seconds since the epoch) as numbers count it."""
+    return int(wall_s * 10)
 
 
 def surplus(records: Mapping[int, bytes], keep: int, max_bytes: int = MAX_BYTES) -> list[int]:

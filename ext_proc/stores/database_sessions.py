@@ -17,7 +17,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
-from ext_proc.sessions.records import Kept, Opened, Record, packed, unpacked
+from ext_proc.sessions.records import Kept, Opened, Record, packed, tenths, unpacked
 from ext_proc.stores.engines import Engines
 from ext_proc.stores.neighbour import Away, Neighbour
 from ext_proc.stores.session_table import (
@@ -126,7 +126,7 @@ class DatabaseSessions:
             kept = await self._alone(connection, key, now)
             there, before = bool(kept.last), len(kept.records)
             kept.take(records, keep)
-            number = kept.draw() if draw else kept.last
+            number = kept.draw(at=tenths(now)) if draw else kept.last
             if there and not records and len(kept.records) == before:
                 used = {"wanted": key.hex(), "last": kept.last, "expires_at": now + ttl_s}
                 await connection.execute(USE, used)
@@ -139,7 +139,7 @@ class DatabaseSessions:
         now = self._clocks().wall
         async with self._transaction() as connection:
             kept = await self._alone(connection, key, now)
-            kept.erase()
+            kept.erase(tenths(now))
             await self._write(connection, key, kept, now + ttl_s)
 
     async def _alone(self, connection: AsyncConnection, key: bytes, now: float) -> Kept:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ext_proc.sessions.records import Kept, Opened, Record
+from ext_proc.sessions.records import Kept, Opened, Record, tenths
 
 MAX_SESSIONS: Final = 10_000
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -35,6 +35,7 @@ class MemorySessions:
         salt: below `records.STEP`, another one in each processor that may have to do without a shared store.
         max_sessions: how many at most.
         max_bytes: how many bytes they take at most, by estimate.
+        wall_s: the time of day in seconds since the epoch, where other processors number turns, too.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class MemorySessions:
         salt: int = 0,
         max_sessions: int = MAX_SESSIONS,
         max_bytes: int = MAX_BYTES,
+        wall_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._clock = clock
         self._salt = salt
         self._max_sessions = max_sessions
         self._max_bytes = max_bytes
+        self._wall_s = wall_s
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()
         self._bytes = 0
 
@@ -58,7 +61,7 @@ class MemorySessions:
         """Draw a number for a request of the session, and return the last `keep` records."""
         session = self._use(key, ttl_ms)
         session.kept.take((), keep)
-        number = session.kept.draw(self._salt)
+        number = session.kept.draw(self._salt, tenths(self._wall_s()))
         self._measure(session)
         return Opened(number, session.kept.in_order())
 
@@ -72,7 +75,7 @@ class MemorySessions:
     async def erase(self, key: bytes, *, ttl_ms: int) -> None:
         """Forget the session, and turns of it that are under way."""
         session = self._use(key, ttl_ms)
-        session.kept.erase()
+        session.kept.erase(tenths(self._wall_s()))
         self._measure(session)
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from structlog.typing import FilteringBoundLogger
 
 from ext_proc.answers import Clocks
-from ext_proc.sessions.records import ERASED_NUMBERS, MAX_BYTES, STEP, Opened, Record
+from ext_proc.sessions.records import ERASED_NUMBERS, MAX_BYTES, STEP, Opened, Record, tenths
 from ext_proc.stores.neighbour import Away
 from ext_proc.stores.trips import Order, Script, Trips
 
@@ -31,6 +31,7 @@ class RedisSessions:
     """
 
     def __init__(self, client: Redis, clocks: Callable[[], Clocks], log: FilteringBoundLogger) -> None:
+        self._clocks = clocks
         self._trips = Trips(
             client,
             lambda: clocks().own,
@@ -47,7 +48,8 @@ class RedisSessions:
         Raises:
             Away: Redis does not answer in time, or has something else under this name.
         """
-        arguments: list[str | int | bytes] = [ttl_ms, keep, MAX_BYTES, STEP, int(draw)]
+        at = tenths(self._clocks().wall) if draw else -1
+        arguments: list[str | int | bytes] = [ttl_ms, keep, MAX_BYTES, STEP, at]
         for record in records:
             arguments += record
         last, *held = await self._run(Order(SESSION, [_name(key)], arguments))
@@ -56,7 +58,8 @@ class RedisSessions:
 
     async def erase(self, key: bytes, *, ttl_ms: int) -> None:
         """Forget the session, and for `ttl_ms` turns of it that are under way. Raises Away."""
-        await self._run(Order(ERASE, [_name(key)], [ttl_ms, ERASED_NUMBERS]))
+        now = tenths(self._clocks().wall) * STEP
+        await self._run(Order(ERASE, [_name(key)], [ttl_ms, ERASED_NUMBERS, now]))
 
     async def close(self) -> None:
         """Wait a moment for what is on its way."""

@@ -76,7 +76,7 @@ def open_sessions(
     client: Redis | None, database: str | None, log: FilteringBoundLogger, owned: AsyncExitStack
 ) -> Sessions:
     """Return the store in the Redis of `client`, else in the database at `database`; `owned` closes it."""
-    memory = MemorySessions(time.monotonic, salt=1 + secrets.randbelow(STEP - 1))
+    memory = MemorySessions(time.monotonic, salt=1 + secrets.randbelow(STEP - 1), wall_s=time.time)
     far: Far
     if client is not None:
         from ext_proc.stores.redis_sessions import RedisSessions  # noqa: PLC0415

@@ -2,8 +2,8 @@
 -- Returns that number (or the last one) and, by their numbers, all records that are kept.
 --
 -- KEYS[1]: a hash; `last` is the last number, up to `floor` all is erased, every other field is a record's.
--- ARGV: time to live in ms, records and bytes to keep, the step between numbers, 1 to draw one; then the number
--- and the text of each record. The arithmetic is that of ext_proc/sessions/records.py.
+-- ARGV: time to live in ms, records and bytes to keep, the step between numbers, the time at which one is drawn
+-- (below 0: none is); then the number and the text of each record. The arithmetic is that of ext_proc/sessions/records.py.
 local key = KEYS[1]
 local ttl, keep, room, step = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local last, records, numbers = 0, {}, {}
@@ -31,8 +31,8 @@ for at = 6, #ARGV, 2 do
     redis.call('HSET', key, ARGV[at], ARGV[at + 1])
   end
 end
-if ARGV[5] == '1' then
-  last = (math.floor(last / step) + 1) * step
+if tonumber(ARGV[5]) >= 0 then
+  last = math.max(math.floor(last / step) + 1, tonumber(ARGV[5])) * step
 end
 
 table.sort(numbers, function(a, b) return a > b end)

@@ -10,13 +10,16 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ext_proc.sessions.records import Kept
+from ext_proc.answers import Clocks
+from ext_proc.sessions.records import Kept, tenths
 from ext_proc.stores.neighbour import Away
 from ext_proc.stores.redis import connect
 from ext_proc.stores.redis_sessions import PREFIX, RedisSessions
 from tests.contract.ext_proc.stores.conftest import KEY, clocks
 from tests.harness.redis import RedisServer
 
+# So early that records may have numbers on either side of it.
+NOON_S = 0.3
 NAME = f"{PREFIX}{KEY.hex()}"
 STEPS = st.lists(
     st.tuples(
@@ -33,7 +36,7 @@ async def store(redis: RedisServer) -> AsyncIterator[RedisSessions]:
     """A store in an empty Redis."""
     redis.command("FLUSHALL")
     client = connect(redis.url)
-    made = RedisSessions(client, clocks, structlog.get_logger())
+    made = RedisSessions(client, lambda: Clocks(NOON_S, clocks().own), structlog.get_logger())
     yield made
     await made.close()
     await client.aclose()
@@ -50,12 +53,12 @@ async def test_the_script_does_what_the_arithmetic_says(
     for records, keep, does in steps:
         if does == "erase":
             await store.erase(KEY, ttl_ms=10_000)
-            kept.erase()
+            kept.erase(tenths(NOON_S))
             continue
         draw = does == "draw"
         found = await store.renew(KEY, records, ttl_ms=10_000, keep=keep, draw=draw)
         kept.take(records, keep)
-        assert found.number == (kept.draw() if draw else kept.last)
+        assert found.number == (kept.draw(at=tenths(NOON_S)) if draw else kept.last)
         assert found.records == kept.in_order()
 
 

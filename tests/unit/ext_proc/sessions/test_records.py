@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext_proc.sessions.records import STEP, Kept, packed, session_key, surplus, unpacked
+from ext_proc.sessions.records import STEP, Kept, packed, session_key, surplus, tenths, unpacked
 
 RECORDS = st.dictionaries(st.integers(1, 1_000), st.binary(max_size=8), max_size=12)
 
@@ -47,6 +47,31 @@ def test_processors_apart_draw_different_numbers() -> None:
     shared = Kept()
     shared.take([(number, b"") for number in numbers], keep=9)
     assert shared.draw() > max(numbers)
+
+
+def test_a_later_number_is_larger_though_nobody_knew_of_the_earlier() -> None:
+    """A processor that no store answers, then one that knows nothing of it, and the first one again."""
+    here, there = Kept(last=tenths(100.0) * STEP), Kept(last=tenths(100.0) * STEP)
+    numbers = [here.draw(9, tenths(101.0)), there.draw(at=tenths(102.0)), here.draw(9, tenths(103.0))]
+    assert numbers == sorted(set(numbers))
+    # A clock that was put back makes none smaller where the last one is known.
+    assert here.draw(9, tenths(50.0)) > numbers[-1]
+
+
+def test_numbers_are_whole_for_lua() -> None:
+    """Also those of a day that is far, and erased."""
+    kept = Kept()
+    kept.erase(tenths(13_000_000_000.0))
+    assert kept.draw(STEP - 1) < 2**53
+
+
+def test_what_is_erased_does_not_come_back_though_it_was_asked_apart() -> None:
+    """By a processor that drew a number which no store has heard of."""
+    kept, apart = Kept(last=tenths(100.0) * STEP), Kept()
+    late = apart.draw(5, tenths(900.0))
+    kept.erase(tenths(901.0))
+    kept.take([(late, b"late")], keep=4)
+    assert kept.in_order() == ()
 
 
 def test_what_is_erased_does_not_come_back() -> None:
