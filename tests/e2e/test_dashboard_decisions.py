@@ -471,6 +471,14 @@ def test_a_prompt_is_played(visit: Visit, governed: Governed) -> None:
     page.click("summary:has-text('Headers')")
     expect(page.locator(".played table").last).to_contain_text("application/json")
     assert "What is played here?" not in governed.mesh.log()
+    # The miss went up under the Tier's limits, which the sidecar tells.
+    until(lambda: ("tier", "gold", None) in used(governed), 15, "its use is told")
+
+
+def used(governed: Governed) -> dict[tuple[str, str, str | None], int]:
+    """Return the requests of the last minute of each account of limits."""
+    items = governed.api.get("/limits").json()["items"]
+    return {(one["kind"], one["name"], one["consumer"]): one["requestsPerMinute"] for one in items}
 
 
 def test_ordinary_callers_are_told_no_stages(governed: Governed) -> None:
