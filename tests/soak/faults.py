@@ -44,12 +44,9 @@ class Trouble:
 _ENVOY: Final = Cost(
     (Excuse(frozenset((Outcome.LOST, Outcome.CUT, Outcome.REFUSED, Outcome.AS_IS))),), True, 6.0
 )
-# A processor that Redis does not answer draws the numbers of turns by itself.
-_ALONE: Final = Excuse(frozenset((Outcome.DISORDERED,)))
 # A merged call dies with the processor that made it, and so does the stream that it tells others.
 _PROCESSOR: Final = Cost(
     (
-        _ALONE,
         Excuse(frozenset((Outcome.AS_IS,))),
         Excuse(frozenset((Outcome.REFUSED,)), frozenset((Kind.EMBED, Kind.ARRAY))),
         # Who follows a stream gets an error in the place of its beginning, or no more of it.
@@ -60,7 +57,8 @@ _PROCESSOR: Final = Cost(
     10.0,
 )
 _PROVIDER: Final = Cost((Excuse(frozenset((Outcome.REFUSED, Outcome.CUT))),), True, 12.0)
-_REDIS: Final = Cost((_ALONE,), True, 2.0)
+# Turns are numbered by the time of day.
+_CLOCK: Final = Cost((Excuse(frozenset((Outcome.DISORDERED,))),), True, 2.0)
 _TWICE: Final = Cost(doubles=True, grace_s=2.0)
 _FREE: Final = Cost()
 
@@ -72,9 +70,8 @@ def troubles(lab: Lab) -> Sequence[Trouble]:
         found.append(Trouble("disk full", _TWICE, acts.fill_disk, acts.free_disk, (1, 3)))
     if lab.clock.works:
         back, forward = acts.step_clock(-STEP_S), acts.step_clock(STEP_S)
-        clock = Cost((_ALONE,), True, 2.0)
-        found.append(Trouble("clock put forward", clock, forward, acts.step_clock(0), (4, 7)))
-        found.append(Trouble("clock put back", clock, back, acts.step_clock(0), (4, 7)))
+        found.append(Trouble("clock put forward", _CLOCK, forward, acts.step_clock(0), (4, 7)))
+        found.append(Trouble("clock put back", _CLOCK, back, acts.step_clock(0), (4, 7)))
     return found
 
 
@@ -96,10 +93,10 @@ def _of_the_sidecar() -> list[Trouble]:
 
 def _of_others() -> list[Trouble]:
     return [
-        Trouble("Redis killed", _REDIS, acts.end_redis, lambda lab, _: lab.redis.start(), (1, 4)),
-        Trouble("Redis frozen", _REDIS, *freezing("redis"), (2, 5)),
-        Trouble("Redis slowed", _REDIS, slowing("redis")),
-        Trouble("Redis emptied", _REDIS, acts.empty_redis),
+        Trouble("Redis killed", _TWICE, acts.end_redis, lambda lab, _: lab.redis.start(), (1, 4)),
+        Trouble("Redis frozen", _TWICE, *freezing("redis"), (2, 5)),
+        Trouble("Redis slowed", _TWICE, slowing("redis")),
+        Trouble("Redis emptied", _TWICE, acts.empty_redis),
         Trouble(
             "PostgreSQL killed",
             _FREE,
