@@ -304,7 +304,7 @@ def _may_join(gate: Gate, inside: InCluster | None) -> MayJoin:
     async def may_join(token: str, source: str) -> Pass | None:
         if accounts is None or not is_signed(token):
             return Pass() if await gate.may_join(token, source) else None
-        holder = await accounts.holder(token)
+        holder = await accounts.holder(token, source)
         return Pass(holder.sidecar, holder.workload, holder.labels) if holder else None
 
     return may_join

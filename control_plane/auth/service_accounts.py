@@ -20,6 +20,8 @@ from urllib.parse import quote
 
 import orjson
 
+from control_plane.auth.throttle import Throttle
+
 AUDIENCE: Final = "outrigger"
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 KNOWN_FOR_S: Final = 300.0
@@ -72,6 +74,7 @@ class ServiceAccounts:
     Args:
         kubernetes: the API server.
         workload_of: from a pod's metadata to the workload's name.
+        throttle: counts wrong tokens, each of which would be a question to the API server.
         clock: a monotonic clock, in seconds.
         now: the time of day, in seconds since 1970.
     """
@@ -81,9 +84,11 @@ class ServiceAccounts:
         kubernetes: Calls,
         workload_of: Callable[[Mapping[str, Any]], str],
         *,
+        throttle: Throttle,
         clock: Callable[[], float],
         now: Callable[[], float],
     ) -> None:
+        self._throttle = throttle
         self._kubernetes = kubernetes
         self._workload_of = workload_of
         self._clock = clock
@@ -91,8 +96,11 @@ class ServiceAccounts:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._asking = asyncio.Semaphore(AT_ONCE)
 
-    async def holder(self, token: str) -> Holder | None:
+    async def holder(self, token: str, source: str) -> Holder | None:
         """Return who shows `token`; None when it is not valid for us.
+
+        `source` is the address it came from, "" for a token that is looked at again. From one that has shown
+        too many wrong ones, one that is not known is refused unseen.
 
         Raises whatever the API server's client does when it cannot be asked.
         """
@@ -100,8 +108,17 @@ class ServiceAccounts:
         known = self._known.get(digest)
         if known is not None and self._clock() < known.until_s:
             return known.holder
-        async with self._asking:
-            holder = await self._ask(token)
+        if source and self._throttle.take(source) is not None:
+            return None
+        wrong = False
+        try:
+            async with self._asking:
+                holder = await self._ask(token)
+            wrong = holder is None
+        finally:
+            # That the API server could not be asked is nobody's fault.
+            if source and not wrong:
+                self._throttle.give_back(source)
         kept_s = min(KNOWN_FOR_S, _valid_for_s(token, self._now())) if holder else REFUSED_FOR_S
         self._known[digest] = _Known(holder, self._clock() + kept_s)
         self._known.move_to_end(digest)

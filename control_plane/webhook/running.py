@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from structlog.typing import FilteringBoundLogger
 
 from control_plane.auth.service_accounts import ServiceAccounts
+from control_plane.auth.throttle import Throttle
 from control_plane.kubernetes_client import Kubernetes
 from control_plane.webhook.keeping import CertificateKeeper, Files
 from control_plane.webhook.missed import MissedPods
@@ -75,7 +76,13 @@ class InCluster:
         if settings.port is not None:
             self._missed = MissedPods(kubernetes, self._injection, log)
         if settings.token_review:
-            self.accounts = ServiceAccounts(kubernetes, workload_of, clock=time.monotonic, now=time.time)
+            self.accounts = ServiceAccounts(
+                kubernetes,
+                workload_of,
+                throttle=Throttle(time.monotonic),
+                clock=time.monotonic,
+                now=time.time,
+            )
 
     async def prepare(self) -> None:
         """Have the certificate.
