@@ -47,6 +47,15 @@ spec:
     - {name: old, backend: rude, upstreamModel: old}
     - {name: new, backend: rude, upstreamModel: new, weight: 0}
 """
+SET = """\
+kind: Model
+metadata: {name: set}
+spec:
+  versions:
+    - {name: old, backend: simulated, upstreamModel: same}
+    - {name: capped, backend: simulated, upstreamModel: same, weight: 0,
+       policy: {parameters: {maxTokens: {max: 3}}, retry: {attempts: 2}, hold: {max: 5s}}}
+"""
 POLICY = "kind: Policy\nmetadata: {name: once}\nspec: {retry: {attempts: 1}}\n"
 
 
@@ -94,6 +103,7 @@ def governed(
             MODEL,
             SPARED,
             TALKER,
+            SET,
             POLICY,
         ]
     )
@@ -156,6 +166,15 @@ def counted(governed: Governed, series: str, **labels: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
 
 
+async def all_counted(governed: Governed, series: str) -> float:
+    """Return the sum of a counter's series when what was called before has been counted."""
+    found = -1.0
+    while (now := counted(governed, series)) != found:
+        found = now
+        await asyncio.sleep(0.6)
+    return found
+
+
 def versions(found: list[tuple[int, str]]) -> Counter[str]:
     """Count by version."""
     return Counter(version for _, version in found)
@@ -212,7 +231,7 @@ async def test_a_bad_version_in_the_shadow_is_seen_by_nobody(governed: Governed)
 
     Callers notice nothing, and each of their calls counts once.
     """
-    before = counted(governed, "openai_request_total")
+    before = await all_counted(governed, "openai_request_total")
     apply(governed, release("dark", shadow=1.0, steps=[20, 100], gates={"minRequests": 5000}))
     calls, deadline = 0, time.monotonic() + 15
     while status(governed, "dark")["phase"] not in ("rolling-back", "rolled-back"):
@@ -246,6 +265,25 @@ async def test_a_good_version_in_the_shadow_goes_on_by_itself(governed: Governed
     governed.api.post("releases/light/abort").raise_for_status()
     followed(governed)
     assert versions(await called(governed, 5, **{"x-beta": "1"})) == {"old": 5}
+
+
+async def test_a_setting_is_released_as_a_version_is(governed: Governed) -> None:
+    """Only who is on the version that has it gets it; its route is there with it."""
+    wanted = {"model": "set", "to": "capped", "steps": [50, 100]}
+    apply(governed, release("setting", **wanted))
+    async with httpx.AsyncClient(base_url=governed.mesh.url, timeout=30, verify=PLAIN) as client:
+        body = {"model": "set", **HELLO, "max_tokens": 40}
+        answers = await asyncio.gather(*(client.post("chat/completions", json=body) for _ in range(30)))
+    clamped = {
+        (answer.status_code, answer.headers["x-outrigger-version"], answer.headers.get("x-outrigger-clamped"))
+        for answer in answers
+    }
+    assert clamped == {(200, "old", None), (200, "capped", "max_tokens")}
+    query = {"model": "set", "version": "capped"}
+    fields = governed.api.get("explain", params=query).json()["fields"]
+    found = {one["field"]: (one["value"], one["policy"]) for one in fields}
+    assert found["retry.attempts"] == (2, "version capped")
+    assert found["retry.budget"] == (0.2, None)
 
 
 async def test_a_fallback_does_not_hide_a_bad_version(governed: Governed) -> None:
