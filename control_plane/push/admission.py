@@ -21,11 +21,15 @@ BEARER: Final = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A token may join. What it says of who shows it counts above what they say; None says nothing."""
+    """A token may join. What it says of who shows it counts above what they say; None says nothing.
+
+    It is looked at again at each `every`-th look: where each sidecar has a token of its own, they are many.
+    """
 
     sidecar: str | None = None
     workload: str | None = None
     labels: Mapping[str, str] | None = None
+    every: int = 1
 
     def applied_to(self, said: Identity) -> Identity:
         """Return who it is that `said` so."""
@@ -105,9 +109,11 @@ class Admission:
 
     async def watch(self) -> None:
         """Look at the tokens in use again and again, until cancelled."""
+        looks = 0
         while True:
             await asyncio.sleep(self._check_every_s)
-            for token in list(self._inside):
+            looks += 1
+            for token in [token for token in self._inside if not looks % self._passes[token].every]:
                 try:
                     known = await self._ask(token, "")
                 except NotCheckedError:

@@ -19,6 +19,7 @@ class Door:
         self.good = {"t"}
         self.asked: list[tuple[str, str]] = []
         self.broken = False
+        self.every = 1
 
     async def may_join(self, token: str, source: str) -> Pass | None:
         """Look it up."""
@@ -26,7 +27,7 @@ class Door:
         await asyncio.sleep(0)
         if self.broken:
             raise OSError("the database is gone")
-        return Pass(workload=token) if token in self.good else None
+        return Pass(workload=token, every=self.every) if token in self.good else None
 
 
 @pytest.fixture
@@ -138,3 +139,17 @@ def test_a_pass_counts_above_what_is_said() -> None:
     known = Pass("shop/p", "shop", {"namespace": "shop"}).applied_to(said)
     assert (known.sidecar, known.workload, known.labels) == ("shop/p", "shop", {"namespace": "shop"})
     assert known.build == "1"
+
+
+async def test_a_token_of_one_sidecar_is_looked_at_less_often(door: Door) -> None:
+    """As often as its pass says."""
+    door.every = 3
+    admission = Admission(door.may_join, structlog.get_logger(), check_every_s=0.0)
+    left = asyncio.Event()
+    async with admission.stay("t", "10.0.0.1", left.set):
+        watching = asyncio.create_task(admission.watch())
+        while len(door.asked) < 3:  # noqa: ASYNC110 - it is the loop that is tested
+            await asyncio.sleep(0)
+        door.good.clear()
+        await asyncio.wait_for(left.wait(), 5)
+        watching.cancel()
