@@ -58,7 +58,7 @@ def control_plane(
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Preloaded]:
     """The command with all that a control plane needs."""
-    with preloaded("control_plane.wiring") as started:
+    with preloaded("control_plane.wiring", "control_plane.cli.control_plane") as started:
         yield started
 
 
@@ -134,12 +134,14 @@ def test_what_keeps_it_from_starting_is_one_sentence(
         given = ["--api-port", str(free_port(HOST)), "--push-address", f"unix:{tmp_path / 'push.sock'}"]
         given += [option.format(busy=busy, free=free_port(HOST)) for option in options]
         environment = {"OUTRIGGER_DATA_DIR": str(tmp_path / "data")}
-        assert loaded.run(["control-plane", *given], tmp_path / "log", environment) == 1
-    lines = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("outrigger:")]
+        run = loaded.run(["control-plane", *given], environment)
+    assert run.returncode == 1
+    told = run.stdout + run.stderr
+    lines = [line for line in told.splitlines() if line.startswith("outrigger:")]
     assert len(lines) == 1
     assert sentence.format(busy=busy) in lines[0]
-    assert "Traceback" not in (tmp_path / "log").read_text()
-    assert "hidden" not in (tmp_path / "log").read_text()
+    assert "Traceback" not in told
+    assert "hidden" not in told
 
 
 def test_the_first_start_makes_an_admin_token_and_shows_it_once(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_every_setting_may_come_by_variable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options", [("--push-cert", "c"), ("--push-client-ca", "c"), ("--api-port", "x"), ("--prometheus", "x")]
 )
-def test_wrong_usage_ends_with_two(options: Sequence[str], tmp_path: Path) -> None:
+def test_wrong_usage_ends_with_two(options: Sequence[str], tmp_path: Path, loaded: Preloaded) -> None:
     """A certificate has a key; an authority is for TLS."""
-    with control_plane(tmp_path / "log", *options) as process:
-        assert process.wait(20) == 2
+    environment = {"OUTRIGGER_DATA_DIR": str(tmp_path / "data")}
+    assert loaded.run(["control-plane", *options], environment).returncode == 2

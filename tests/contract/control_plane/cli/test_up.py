@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from control_plane.cli.launcher.preflight import free_port
+from tests.harness.preloaded import Preloaded, preloaded
 
 HOST = "127.0.0.1"
 
@@ -42,6 +43,24 @@ def up(folder: Path, *options: str, **environment: str) -> Iterator[subprocess.P
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Preloaded]:
+    """The command with all that a launcher needs."""
+    with preloaded(
+        "control_plane.cli.up", "control_plane.cli.launcher.run", "control_plane.resources.documents"
+    ) as started:
+        yield started
+
+
+def refused(
+    loaded: Preloaded, folder: Path, *options: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run an `outrigger up` that ends by itself, with its data and temporary files in `folder`."""
+    (folder / "tmp").mkdir()
+    words = ["up", "--data-dir", str(folder / "data"), *ports(), *options]
+    return loaded.run(words, {"TMPDIR": str(folder / "tmp"), **environment})
+
+
 POLICY = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', credentials: {env: NO_SUCH_KEY}}\n"
 
 
@@ -59,26 +78,24 @@ POLICY = "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1', credent
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_starts(
-    policy: str, environment: dict[str, str], sentence: str, tmp_path: Path
+    policy: str, environment: dict[str, str], sentence: str, tmp_path: Path, loaded: Preloaded
 ) -> None:
     """Status 1 and a sentence on stderr; stdout stays empty and no folder is left."""
     (tmp_path / "p.yaml").write_text(policy)
-    with up(tmp_path, *ports(), "-f", str(tmp_path / "p.yaml"), **environment) as process:
-        out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (1, "")
-    assert sentence in err
-    assert "Traceback" not in err
+    run = refused(loaded, tmp_path, "-f", str(tmp_path / "p.yaml"), **environment)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert sentence in run.stderr
+    assert "Traceback" not in run.stderr
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_token_is_not_repeated_and_a_wrong_redis_is_refused(tmp_path: Path) -> None:
+def test_a_token_is_not_repeated_and_a_wrong_redis_is_refused(tmp_path: Path, loaded: Preloaded) -> None:
     """Wrong usage, before anything starts; the URL may hold a password and is not quoted."""
     given = ("--redis", "http://u:top-secret@x", "--admin-token", "top-secret", "-f", "/nowhere.yaml")
-    with up(tmp_path, *ports(), *given) as process:
-        _, err = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert "redis://HOST:PORT/0" in err
-    assert "top-secret" not in err
+    run = refused(loaded, tmp_path, *given)
+    assert run.returncode == 2
+    assert "redis://HOST:PORT/0" in run.stderr
+    assert "top-secret" not in run.stderr
 
 
 def test_a_reader_that_leaves_does_not_stop_the_mesh(tmp_path: Path) -> None:
