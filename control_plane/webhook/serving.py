@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ from control_plane.webhook.settings import InjectionSettings
 PATH: Final = "/inject"
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 """The API server takes objects of 3 MiB, and a review may hold two."""
+BODY_WITHIN_S: Final = 10.0
 BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5)
 MALFORMED: Final = "malformed"
 OTHER: Final = "not-a-new-pod"
@@ -38,6 +40,7 @@ class Reviews:
     Args:
         settings: what pairs are made of, asked at each review.
         clock: a monotonic clock, in seconds.
+        body_within_s: how long a body is waited for.
         log: where pods are told that get no pair though they ask for one.
     """
 
@@ -47,7 +50,9 @@ class Reviews:
         *,
         clock: Callable[[], float],
         log: FilteringBoundLogger,
+        body_within_s: float = BODY_WITHIN_S,
     ) -> None:
+        self._body_within_s = body_within_s
         self._settings = settings
         self._clock = clock
         self._log = log
@@ -69,7 +74,11 @@ class Reviews:
     async def _inject(self, request: Request) -> Response:
         began = self._clock()
         try:
-            answer = review(await _body(request), self._settings())
+            async with asyncio.timeout(self._body_within_s):
+                body = await _body(request)
+            answer = review(body, self._settings())
+        except TimeoutError:
+            return self._refused(408, "the review did not come in time")
         except _TooLargeError:
             return self._refused(413, f"the review is larger than {MAX_BODY_BYTES} bytes")
         except MalformedReviewError as error:

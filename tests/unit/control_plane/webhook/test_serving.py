@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,7 +22,7 @@ class Served:
     """The webhook with a client and its metrics."""
 
     def __init__(self) -> None:
-        reviews = Reviews(lambda: SETTINGS, clock=lambda: 0.0, log=structlog.get_logger())
+        reviews = Reviews(lambda: SETTINGS, clock=lambda: 0.0, log=structlog.get_logger(), body_within_s=0.2)
         self.registry = CollectorRegistry(auto_describe=False)
         for collector in reviews.series:
             self.registry.register(collector)
@@ -84,6 +85,17 @@ async def test_a_body_beyond_reason_is_413(served: Served) -> None:
     """It is not kept to its end."""
     answer = await served.client.post("/inject", content=b" " * (MAX_BODY_BYTES + 1))
     assert answer.status_code == 413
+
+
+async def test_a_body_that_does_not_come_is_408(served: Served) -> None:
+    """Nobody holds a connection open for ever."""
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60)
+
+    answer = await served.client.post("/inject", content=stalled())
+    assert (answer.status_code, served.counted("malformed")) == (408, 1.0)
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/inject", 405), ("POST", "/", 404)])
