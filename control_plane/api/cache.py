@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from control_plane.api.bodies import Bodies
 from control_plane.api.cache_wire import (
+    EVERYWHERE,
     LISTED,
     PURGED,
     READ,
@@ -81,7 +82,7 @@ class CacheRoutes:
             for sidecar, statistics in found
         ]
         total = statistics_wire(merged_statistics(statistics for _, statistics in found))
-        return _json({"scope": SCOPE, "total": total, "sidecars": sidecars})
+        return _json({"scope": EVERYWHERE, "total": total, "sidecars": sidecars})
 
     async def entries(
         self,
@@ -159,7 +160,7 @@ def add_cache_routes(app: FastAPI, book: PurgeBook, fleet: Fleet, caches: Caches
             reading,
             {200: Answer("All of them together, and each.", schema_ref("CacheReport"), SHOWN)},
             "Counted since each sidecar's agent started. `cost` is in the currency of the Models' `prices`. "
-            "With several replicas of the control plane each tells of the sidecars that are connected to it.",
+            "With several replicas of the control plane each tells of the sidecars of all.",
         ),
         routes.statistics,
     )

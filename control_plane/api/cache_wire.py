@@ -10,7 +10,9 @@ from control_plane.api.ports import Kept
 from ext_proc.contract.cache import HIT_AGE_BOUNDS_S, CacheStatistics
 
 SCOPE: Final = "the sidecars of this replica of the control plane"
-"""Said in each answer: sidecars that are connected to another replica are asked there."""
+"""Said with what is kept: sidecars that are connected to another replica are asked there."""
+EVERYWHERE: Final = "the sidecars of all replicas of the control plane"
+"""Said with what caches did."""
 
 
 def statistics_wire(statistics: CacheStatistics) -> dict[str, Any]:
@@ -89,7 +91,7 @@ _STATISTICS: Final[dict[str, Any]] = {
     "semantic": {"served": 0, "explored": 0, "vetoed": 0, "wouldServe": 0, "wouldBeWrong": 0},
 }
 SHOWN: Final[dict[str, Any]] = {
-    "scope": SCOPE,
+    "scope": EVERYWHERE,
     "total": _STATISTICS,
     "sidecars": [{"sidecar": "shop-7d9f", "workload": "shop", "connected": True, **_STATISTICS}],
 }

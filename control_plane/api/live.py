@@ -156,7 +156,7 @@ def add_live_routes(
             "Read how the mesh does",
             need,
             {200: Answer("Rates now, and the last fifteen minutes.", schema, EXAMPLE)},
-            "From what the sidecars of this replica tell every five seconds. Rates are per second, over the "
+            "From what the sidecars of all replicas tell every five seconds. Rates are per second, over the "
             "last fifteen seconds; quantiles are of the last one to two minutes. `models` are calls that "
             "went to a provider, `tiers` every request. Money is in the currency of the Models' `prices`.",
         ),

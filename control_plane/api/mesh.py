@@ -81,6 +81,7 @@ def add_mesh_routes(app: FastAPI, book: DocumentBook, fleet: Fleet) -> None:
         "acknowledged": "r12-0f3a9b61c2de",
         "nack": None,
         "inForce": True,
+        "replica": "",
     }
     snapshot = {"version": "r12-0f3a9b61c2de", "revision": 12, "workload": "shop", "failOpen": True}
     explained: dict[str, Any] = {
@@ -102,7 +103,9 @@ def add_mesh_routes(app: FastAPI, book: DocumentBook, fleet: Fleet) -> None:
             "List sidecars",
             Need(Role.VIEWER, "sidecars:read"),
             {200: Answer("Every sidecar that is known.", schema_ref("SidecarList"), {"items": [sidecar]})},
-            "`pushed` and `acknowledged` are snapshot versions, `nack` is why the last one was refused.",
+            "`pushed` and `acknowledged` are snapshot versions, `nack` is why the last one was refused. "
+            "`replica` names the replica of the control plane that it is connected to, where there are "
+            "several; what sidecars of another one counted is not among its `statistics`.",
         ),
         routes.sidecars,
     )

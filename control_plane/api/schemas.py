@@ -187,6 +187,7 @@ _SIDECAR: Final = {
     "acknowledged": _TEXT,
     "nack": _MAYBE_TEXT,
     "inForce": _TRUTH,
+    "replica": _TEXT,
 }
 _TIMES: Final = _object({key: {"type": ["number", "null"]} for key in ("p50", "p95")})
 _KEY: Final = {

@@ -52,13 +52,13 @@ class Reporter(Protocol):
 
 
 class Sidecars(Protocol):
-    """The sidecars of this replica."""
+    """The sidecars that this replica knows."""
 
     def released(self) -> Sequence[Reporter]:
-        """Return what each counted."""
+        """Return what each of this replica's own counted."""
 
     def obeyed(self) -> bool:
-        """Return whether every connected one holds what is in force."""
+        """Return whether every one that is connected to any replica holds what is in force."""
 
 
 class Book(Protocol):
