@@ -72,7 +72,7 @@ async def test_statistics_are_told_together_and_one_by_one(served: Served, admin
         served.fleet.told(sidecar, Told(cache=statistics))
     served.fleet.disconnect(sidecar)
     body = (await admin.get("/api/v1/cache")).json()
-    assert body["scope"] == "the sidecars of this replica of the control plane"
+    assert body["scope"] == "the sidecars of all replicas of the control plane"
     assert (body["total"]["hits"], body["total"]["hitRatio"]) == (6, 0.75)
     assert body["total"]["tiers"][0]["entries"] == 2
     shown = {item["sidecar"]: item for item in body["sidecars"]}
