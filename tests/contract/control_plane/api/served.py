@@ -129,6 +129,8 @@ async def serve(
     server = QuietServer(config)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        # Who comes before the server accepts waits.
+        listener.listen(128)
         running = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
