@@ -10,11 +10,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -35,6 +35,7 @@ from control_plane.auth.service_accounts import is_signed
 from control_plane.auth.session_key import session_key, with_token
 from control_plane.auth.sessions import Sessions
 from control_plane.auth.throttle import Throttle
+from control_plane.background import Background, lasting
 from control_plane.bulletins.courier import Courier
 from control_plane.bulletins.post import Post
 from control_plane.halting import Halting
@@ -200,7 +201,7 @@ async def _listen_and_serve(
     inside: InCluster | None,
     log: FilteringBoundLogger,
     series: Iterable[Collector],
-    background: Iterable[Callable[[], Coroutine[Any, Any, None]]],
+    background: Iterable[Background],
 ) -> None:
     questions = Questions(everywhere, lambda: secrets.randbits(64))
     parts = Parts(
@@ -255,7 +256,7 @@ async def _listen_and_serve(
                 unserved.close()
             raise
         started(GC_THRESHOLDS)
-        own = [asyncio.create_task(run()) for run in background]
+        own = [asyncio.create_task(lasting(run, log)) for run in background]
         log.info("serving", api=f"{settings.api_host}:{settings.api_port}", push=settings.push_address)
         try:
             await asyncio.gather(*serving)
