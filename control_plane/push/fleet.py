@@ -275,7 +275,10 @@ class Fleet:
         self._advance()
 
     def told(self, sidecar: Sidecar, told: Told) -> None:
-        """Take in what `sidecar` reports beside its answers."""
+        """Take in what `sidecar` reports beside its answers; of a connection that was superseded nothing."""
+        if self._sidecars.get(sidecar.identity.sidecar) is not sidecar:
+            # The newer one goes on from what this had told, so that it would be counted twice.
+            return
         before, sidecar.told = sidecar.told, told
         self.reports += 1
         self.moves += before.envoy is not told.envoy

@@ -557,6 +557,18 @@ def test_a_sidecar_that_goes_takes_its_use_of_limits_with_it(scene: Scene) -> No
     assert heard == [(0, 1), (1, 0)]
 
 
+def test_what_a_superseded_connection_still_tells_is_not_counted(scene: Scene) -> None:
+    """The newer one goes on from what it had told: all of it would be counted twice."""
+    heard: list[tuple[int, int]] = []
+    earlier = scene.fleet.connect(Identity("s", "w"), lambda: None)
+    newer = scene.fleet.connect(Identity("s", "w"), lambda: None)
+    scene.fleet.listen(lambda before, after: heard.append((len(before.uses), len(after.uses))))
+    scene.fleet.told(earlier, replace(earlier.told, uses={"model:m": Use(1)}))
+    scene.fleet.told(newer, replace(newer.told, uses={"model:m": Use(1)}))
+    scene.fleet.disconnect(newer)
+    assert heard == [(0, 1), (1, 0)]
+
+
 def test_moves_grow_with_whatever_others_could_see(scene: Scene) -> None:
     """So that nobody has to compare thousands of sidecars to know."""
     fleet = scene.fleet
