@@ -9,13 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from tests.harness.processes import alive
+from tests.harness.processes import alive, until
 from tests.soak.documents import changes
 from tests.soak.lab import Lab, signal_all
 
 Act: TypeAlias = Callable[[Lab, random.Random], None]
 """One thing done, in a thread. It may raise OSError: it could not be done."""
 
+START_S = 30.0
 SLOW_S = 5.0
 SLOW_ON_S = 0.02
 SLOW_OFF_S = 0.06
@@ -87,6 +88,24 @@ def empty_redis(lab: Lab, chance: random.Random) -> None:
     lab.redis_command("FLUSHALL")
 
 
+def start_redis(lab: Lab, chance: random.Random) -> None:
+    """Start Redis, empty."""
+    lab.redis.start()
+    until(lab.redis_answers, START_S, "Redis answers")
+
+
+def start_provider(lab: Lab, chance: random.Random) -> None:
+    """Start the provider."""
+    lab.provider.start()
+    until(lab.provider_answers, START_S, "the provider answers")
+
+
+def start_control_plane(lab: Lab, chance: random.Random) -> None:
+    """Start the control plane."""
+    lab.control_plane.start()
+    until(lambda: lab.api_status("healthz") == 200, START_S, "the API answers")
+
+
 def end_provider(lab: Lab, chance: random.Random) -> None:
     """Kill the provider."""
     lab.provider.end(signal.SIGKILL)
@@ -101,9 +120,9 @@ def renew_certificates(lab: Lab, chance: random.Random) -> None:
     """Give provider and push stream new certificates; who was connected connects anew."""
     lab.renew_certificates()
     lab.provider.end(signal.SIGKILL)
-    lab.provider.start()
+    start_provider(lab, chance)
     lab.control_plane.end(signal.SIGTERM)
-    lab.control_plane.start()
+    start_control_plane(lab, chance)
 
 
 def change_policy(lab: Lab, chance: random.Random) -> None:

@@ -93,7 +93,7 @@ def _of_the_sidecar() -> list[Trouble]:
 
 def _of_others() -> list[Trouble]:
     return [
-        Trouble("Redis killed", _TWICE, acts.end_redis, lambda lab, _: lab.redis.start(), (1, 4)),
+        Trouble("Redis killed", _TWICE, acts.end_redis, acts.start_redis, (1, 4)),
         Trouble("Redis frozen", _TWICE, *freezing("redis"), (2, 5)),
         Trouble("Redis slowed", _TWICE, slowing("redis")),
         Trouble("Redis emptied", _TWICE, acts.empty_redis),
@@ -115,13 +115,11 @@ def _of_others() -> list[Trouble]:
             "control plane killed",
             _FREE,
             acts.end_control_plane,
-            lambda lab, _: lab.control_plane.start(),
+            acts.start_control_plane,
             (2, 6),
         ),
         Trouble("control plane frozen", _FREE, *freezing("control-plane"), (3, 6)),
-        Trouble(
-            "provider killed", _PROVIDER, acts.end_provider, lambda lab, _: lab.provider.start(), (0.2, 2)
-        ),
+        Trouble("provider killed", _PROVIDER, acts.end_provider, acts.start_provider, (0.2, 2)),
         Trouble("provider frozen", _PROVIDER, *freezing("provider"), (1, 4)),
         Trouble("provider slowed", Cost(doubles=True, grace_s=5), mode(delay_ms=400), mode(), (4, 6)),
         Trouble("provider refuses", _PROVIDER, mode(refuse=0.5), mode(), (2, 4)),

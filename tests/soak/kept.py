@@ -33,7 +33,9 @@ class Kept:
         return self._process.pid if self._process is not None and self._process.poll() is None else 0
 
     def start(self) -> None:
-        """Start it."""
+        """Start it, if it does not run."""
+        if self.pid:
+            return
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command,

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -199,11 +200,17 @@ class Lab:
         """
         url = f"https://127.0.0.1:{self.provider_port}/_soak/mode"
         request = urllib.request.Request(url, json.dumps(mode).encode(), method="POST")
-        import ssl  # noqa: PLC0415
-
         context = ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
         with urllib.request.urlopen(request, timeout=5, context=context):
             pass
+
+    def provider_answers(self) -> bool:
+        """Return whether the provider answers now; it is in good order then."""
+        try:
+            self.provider_mode()
+        except OSError:
+            return False
+        return True
 
     def redis_answers(self) -> bool:
         """Return whether Redis answers now."""
