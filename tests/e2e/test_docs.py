@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from control_plane.cli.commands import COMMANDS
+from control_plane.cli.main import main
+from control_plane.cli.signals import STOPPING
 from control_plane.resources.documents import check_documents
 from control_plane.resources.kinds import KINDS
 from control_plane.resources.loading import read_text
@@ -23,7 +25,7 @@ from ext_proc import exchange as exchanges
 from ext_proc.agent.observation import ENVOY_REASONS
 from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import refuse
-from tests.harness.mesh import OUTRIGGER, Mesh
+from tests.harness.mesh import Mesh
 from tests.unit.ext_proc.exchanges import HELLO, exchange
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +73,27 @@ def test_documents_are_valid(text: str) -> None:
     assert check_documents(read_text(text.encode(), "example")).notices == ()
 
 
+@pytest.fixture
+def help_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., str]]:
+    """Tell what a command says of itself."""
+    monkeypatch.setenv("COLUMNS", "200")
+    handlers = {number: signal.getsignal(number) for number in STOPPING}
+
+    def shown(*command: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main((*command, "--help"))
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    yield shown
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("words", list(commands()))
-def test_commands_exist(words: list[str]) -> None:
+def test_commands_exist(words: list[str], help_of: Callable[..., str]) -> None:
     """Each command line is understood: the target, the command and every option of it exist."""
     while "=" in words[0]:
         words = words[1:] or ["true"]
@@ -91,18 +112,12 @@ def test_commands_exist(words: list[str]) -> None:
         options = [argument.replace("$R", "/tmp/r") for argument in arguments[2:]]
         data_plane.parser().parse_args(options)
     elif name.endswith("outrigger"):
-        command = [str(OUTRIGGER)]
+        command: list[str] = []
         entries = COMMANDS
         while entries:
             command.append(arguments.pop(0))
             entries = entries[command[-1]].commands
-        shown = subprocess.run(
-            [*command, "--help"],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "COLUMNS": "200"},
-        ).stdout
+        shown = help_of(*command)
         for option in (argument for argument in arguments if argument.startswith("-") and argument != "-"):
             assert option in shown
     else:
