@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
 
@@ -70,13 +71,14 @@ class Bodies:
         if media_type(request) not in JSON_TYPES:
             raise _wrong_type("application/json")
         try:
-            found = await self._parse(content, "body.json", flat=False)
+            found = await self._parse(content, "body.json", _read_object)
         except RecursionError:
             raise RefusedRequestError(400, "the body is nested too deeply") from None
         return _validated(model, found[0].value if found else None)
 
-    async def _parse(self, content: bytes, source: str, flat: bool = True) -> list[RawDocument]:
-        read = read_text if flat else _read_object
+    async def _parse(
+        self, content: bytes, source: str, read: Callable[[bytes, str], list[RawDocument]] = read_text
+    ) -> list[RawDocument]:
         try:
             if len(content) <= _INLINE_BYTES:
                 return read(content, source)
@@ -89,10 +91,13 @@ class Bodies:
 
 
 def _read_object(content: bytes, source: str) -> list[RawDocument]:
-    """Read one JSON value; a list at its top is refused, since `read_text` would take it apart."""
+    """Read one JSON value; a list at its top is refused, since `read_text` would take it apart.
+
+    How large it may be is said by who has read it.
+    """
     if content.lstrip()[:1] == b"[":
         return [RawDocument([], source)]
-    return read_text(content, source)
+    return read_text(content, source, len(content))
 
 
 def _validated(model: type[M], value: Any) -> M:

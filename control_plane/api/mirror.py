@@ -32,10 +32,12 @@ from control_plane.api.releases import standing_wire
 from control_plane.api.wire import to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.values import Head
-from control_plane.resources.loading import MAX_BYTES, RawDocument
+from control_plane.resources.loading import RawDocument
 
 OWNER: Final = "kubernetes"
 PATH: Final = f"/api/v1/mirrors/{OWNER}"
+MAX_WISH_BYTES: Final = 64 * 1024 * 1024
+"""A wish is everything at once, long Pins too: one that is refused whole holds all documents back."""
 _SECRETS: Final = Need(Role.ADMIN, "secrets:write")
 
 
@@ -49,7 +51,7 @@ class MirrorRoutes:
 
     async def put(self, request: Request) -> Response:
         """Have everything be as the body wants it, as far as it can be."""
-        order = await self.bodies.order(request, MirrorOrder, max_bytes=MAX_BYTES)
+        order = await self.bodies.order(request, MirrorOrder, max_bytes=MAX_WISH_BYTES)
         if order.secrets:
             await demand(request, _SECRETS)
         # Who may not touch secrets leaves those alone that an admin's body brought.

@@ -88,15 +88,15 @@ def _read(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def read_text(content: bytes, source: str) -> list[RawDocument]:
+def read_text(content: bytes, source: str, max_bytes: int = MAX_BYTES) -> list[RawDocument]:
     """Parse `content`; a list at the top level is a list of documents, empty documents are left out.
 
     Raises:
         InvalidDocumentsError: not YAML or JSON, or beyond one of the bounds.
     """
     try:
-        if len(content) > MAX_BYTES:
-            raise _Refused(f"is larger than {MAX_BYTES >> 20} MiB")
+        if len(content) > max_bytes:
+            raise _Refused(f"is larger than {max_bytes >> 20} MiB")
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from tests.contract.control_plane.api.papers import backend, consumer, document,
 from tests.contract.control_plane.api.served import Served
 
 PATH = "/api/v1/mirrors/kubernetes"
+LONG = "x" * (1 << 20)
 
 
 def coded(text: str) -> str:
@@ -56,6 +57,16 @@ async def test_each_document_gets_a_verdict_and_what_is_right_is_one_revision(
     assert await mirror(admin, *reversed(wish)) == found
     rows = (await admin.get("/api/v1/audit")).json()["items"]
     assert [row["target"] for row in rows if row["action"] == "mirror"] == ["Backend/openai, Model/mini"]
+
+
+async def test_a_wish_of_many_large_documents_is_no_hindrance(admin: httpx.AsyncClient) -> None:
+    """Beyond what one file may hold, small documents get their verdict beside large ones."""
+    pins = [
+        document("Pin", f"long-{number}", model="mini", match={"lastUserMessage": str(number)}, answer=LONG)
+        for number in range(17)
+    ]
+    found = await mirror(admin, backend(), model(), *pins)
+    assert all(item["accepted"] for item in found["items"])
 
 
 async def test_what_is_mirrored_is_changed_by_its_owner_alone(admin: httpx.AsyncClient) -> None:
