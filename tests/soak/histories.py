@@ -49,6 +49,7 @@ from tests.soak.virtual_mesh import JUNK, Calls, Provider, VirtualEnvoy, Watched
 OVER_S: Final = 4000.0
 AFTERMATH_S: Final = 400.0
 A_LOOP: Final = 50
+TELL_EVERY: Final = 10_000
 POLICY_CHANGES: Final = 0.05
 MODELS: Final = (
     "plain", "limited", "embed", "array", "session", "cached", "crowd", "narrow", "paced", "backed",
@@ -361,6 +362,8 @@ def main() -> int:
                 outcomes.update(verdict.outcomes)
                 if verdict.amiss:
                     failed[number] = verdict.amiss
+                if number % TELL_EVERY == TELL_EVERY - 1:
+                    print(f"{number + 1 - options.first:,} tried, {len(failed)} amiss", flush=True)
     for number, amiss in list(failed.items())[:20]:
         print(f"history {number}: {'; '.join(amiss)}")
     print(
