@@ -10,18 +10,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-import httpx
+from control_plane.cli.launcher.local import LocalCallError, call
 
 POLL_S: Final = 0.1
 CALL_TIMEOUT_S: Final = 1.0
-
-
-def local_client(timeout_s: float) -> httpx.AsyncClient:
-    """Return a client for processes on this machine: a proxy that the environment names is not for them.
-
-    It speaks plain HTTP only: reading the machine's authorities would take 50 ms.
-    """
-    return httpx.AsyncClient(timeout=timeout_s, trust_env=False, verify=False)
 
 
 async def drain_envoy(admin_url: str, limit_s: float) -> bool:
@@ -30,19 +22,25 @@ async def drain_envoy(admin_url: str, limit_s: float) -> bool:
     Returns whether Envoy is idle; False also when its admin does not answer.
     """
     try:
-        async with asyncio.timeout(limit_s), local_client(CALL_TIMEOUT_S) as client:
+        async with asyncio.timeout(limit_s):
             for path in ("/healthcheck/fail", "/drain_listeners"):
-                (await client.post(admin_url + path)).raise_for_status()
-            while await _active(client, admin_url):  # noqa: ASYNC110 - Envoy tells when asked only
+                await _ask("POST", admin_url + path)
+            while await _active(admin_url):  # noqa: ASYNC110 - Envoy tells when asked only
                 await asyncio.sleep(POLL_S)
             return True
-    except (TimeoutError, httpx.HTTPError, ValueError):
+    except (TimeoutError, LocalCallError, ValueError):
         return False
 
 
-async def _active(client: httpx.AsyncClient, admin_url: str) -> int:
-    answer = await client.get(f"{admin_url}/stats?filter=downstream_rq_active$")
-    answer.raise_for_status()
-    pairs = (line.rsplit(":", 1) for line in answer.text.splitlines() if ":" in line)
+async def _ask(method: str, url: str) -> str:
+    answer = await call(method, url, CALL_TIMEOUT_S)
+    if answer.status != 200:
+        raise LocalCallError(f"{method} {url}: {answer.status}")
+    return answer.body.decode()
+
+
+async def _active(admin_url: str) -> int:
+    text = await _ask("GET", f"{admin_url}/stats?filter=downstream_rq_active$")
+    pairs = (line.rsplit(":", 1) for line in text.splitlines() if ":" in line)
     # This very call is one of the admin's.
     return sum(int(value) for name, value in pairs if not name.startswith("http.admin."))

@@ -6,14 +6,14 @@ Envoy goes first, once it is idle; then what it talks to; then what that talks t
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-import httpx
-
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.child import Child, unheard
-from control_plane.cli.launcher.drain import drain_envoy, local_client
+from control_plane.cli.launcher.drain import drain_envoy
+from control_plane.cli.launcher.local import LocalCallError, call
 from control_plane.cli.launcher.plan import ChildSpec, Role
 
 # All must be gone within 12 s of the signal: 6 + 4 × 1, and two seconds to spare for a slow machine.
@@ -31,7 +31,7 @@ STOP_ORDER: Final = (
     (Role.CONTROL_PLANE,),
 )
 
-Probe = Callable[[httpx.AsyncClient], Awaitable[str]]
+Probe = Callable[[], Awaitable[str]]
 """Returns "" when the mesh is ready, else what is missing."""
 
 
@@ -56,8 +56,8 @@ class Mesh:
         """
         missing = "the processes are starting"
         try:
-            async with asyncio.timeout(limit_s), local_client(CALL_TIMEOUT_S) as client:
-                while missing := await probe(client):
+            async with asyncio.timeout(limit_s):
+                while missing := await probe():
                     tell(f"not ready yet: {missing}")
                     self._give_up_if_hopeless()
                     await asyncio.sleep(POLL_S)
@@ -96,11 +96,11 @@ class Mesh:
 def control_plane_probe(api_url: str) -> Probe:
     """Return a probe of a control plane's `/readyz`."""
 
-    async def probe(client: httpx.AsyncClient) -> str:
+    async def probe() -> str:
         try:
-            answer = await client.get(f"{api_url}/readyz")
-            return "" if answer.status_code == 200 else str(answer.json()["reason"])
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            answer = await call("GET", f"{api_url}/readyz", CALL_TIMEOUT_S)
+            return "" if answer.status == 200 else str(json.loads(answer.body)["reason"])
+        except (LocalCallError, ValueError, KeyError, TypeError):
             return "the control plane does not answer"
 
     return probe
@@ -109,11 +109,11 @@ def control_plane_probe(api_url: str) -> Probe:
 def envoy_probe(admin_url: str) -> Probe:
     """Return a probe of Envoy's own `/ready`, which waits for its first configuration."""
 
-    async def probe(client: httpx.AsyncClient) -> str:
+    async def probe() -> str:
         try:
-            answer = await client.get(f"{admin_url}/ready")
-        except httpx.HTTPError:
+            answer = await call("GET", f"{admin_url}/ready", CALL_TIMEOUT_S)
+        except LocalCallError:
             return "Envoy does not answer"
-        return "" if answer.status_code == 200 else "Envoy has no configuration"
+        return "" if answer.status == 200 else "Envoy has no configuration"
 
     return probe

@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,18 +26,16 @@ from control_plane.cli.launcher.preflight import (
     secret_variables,
     unmounted_secrets,
 )
-from control_plane.cli.launcher.screen import Screen, log_writer, warn
+from control_plane.cli.launcher.screen import Screen, first_notices, log_writer, warn
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
 from control_plane.cli.signals import hand_signals_to, ignore_signals, signals_held
 
 if TYPE_CHECKING:
     from control_plane.resources.documents import Documents
-    from control_plane.resources.problems import Problem
 
 STDERR: Final = 2
 DATABASE: Final = "outrigger.db"
 PROVIDER_PORT: Final = "provider-port"
-MAX_NOTICES: Final = 20
 READY_LIMIT_S: Final = 60.0
 # Unix sockets have 108 bytes for their path, and ours are called processor-255.sock at most.
 MAX_RUN_DIR: Final = 80
@@ -70,7 +68,7 @@ def launch(settings: LaunchSettings, environment: Mapping[str, str]) -> None:
             demo.write_text(demo_yaml(f"http://{LOOPBACK}:{provider_port}/v1"), encoding="utf-8")
             files = (demo,)
         if documents is not None:
-            warn(_told(documents.notices))
+            warn(first_notices([notice.sentence() for notice in documents.notices]))
             if settings.database is None and not (settings.data_dir / DATABASE).exists():
                 warn(unmounted_secrets(documents, settings.data_dir / "secrets"))
         specs = plan(
@@ -102,16 +100,6 @@ def _documents(settings: LaunchSettings) -> Documents | None:
         return load_documents(settings.files)
     except InvalidDocumentsError as refused:
         raise CommandFailed("\n".join(problem.sentence() for problem in refused.problems)) from None
-
-
-def _told(notices: Sequence[Problem]) -> list[str]:
-    sentences = [notice.sentence() for notice in notices[:MAX_NOTICES]]
-    left = len(notices) - len(sentences)
-    return (
-        [*sentences, f"{left} more fields have no effect yet; outrigger validate names them"]
-        if left
-        else sentences
-    )
 
 
 @contextlib.contextmanager

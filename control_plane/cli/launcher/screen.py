@@ -19,6 +19,7 @@ from control_plane.settings import ADMIN_TOKEN_LINE
 
 MAX_QUEUED: Final = 10_000
 FLUSH_S: Final = 1.0
+MAX_NOTICES: Final = 20
 
 
 @contextlib.contextmanager
@@ -65,6 +66,15 @@ def warn(sentences: Sequence[str]) -> None:
     """Print warnings to stderr, one a line."""
     for sentence in sentences:
         print(f"warning: {sentence}", file=sys.stderr, flush=True)
+
+
+def first_notices(sentences: Sequence[str]) -> list[str]:
+    """Return what to tell of fields without effect: the first of them, and how many there are beside."""
+    left = len(sentences) - MAX_NOTICES
+    if left <= 0:
+        return list(sentences)
+    more = f"{left} more fields have no effect yet; outrigger validate names them"
+    return [*sentences[:MAX_NOTICES], more]
 
 
 class Screen:

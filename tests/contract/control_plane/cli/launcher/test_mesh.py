@@ -6,14 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.mesh import Mesh, control_plane_probe, envoy_probe
 from control_plane.cli.launcher.plan import ChildSpec, Role
 from control_plane.cli.launcher.preflight import free_port
-from tests.harness.plain import PLAIN
 
 HOST = "127.0.0.1"
 # Writes its name when it is told to stop.
@@ -33,7 +31,7 @@ def spec(role: Role, script: str, *arguments: str) -> ChildSpec:
     return ChildSpec(role.value, role, (sys.executable, "-c", script, *arguments), os.environ)
 
 
-async def ready(client: httpx.AsyncClient) -> str:
+async def ready() -> str:
     """Find everything ready."""
     return ""
 
@@ -76,7 +74,7 @@ async def test_a_process_that_keeps_ending_is_given_up_before_readiness() -> Non
     mesh = Mesh([spec(Role.AGENT, "import sys; sys.exit('no socket')")], lambda line: None)
     mesh.start()
 
-    async def never(client: httpx.AsyncClient) -> str:
+    async def never() -> str:
         return "a miracle"
 
     with pytest.raises(CommandFailed) as failure:
@@ -89,7 +87,7 @@ async def test_waiting_has_a_limit_and_tells_what_is_missing() -> None:
     """Both while it waits and when it gives up."""
     told: list[str] = []
 
-    async def never(client: httpx.AsyncClient) -> str:
+    async def never() -> str:
         return "a miracle"
 
     with pytest.raises(CommandFailed, match="not ready after 0 s: a miracle"):
@@ -122,14 +120,13 @@ async def test_probes_read_what_servers_say(status: int, body: bytes, missing: t
 
     server = await asyncio.start_server(serve, HOST, 0)
     url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
-    async with server, httpx.AsyncClient(verify=PLAIN) as client:
-        assert await control_plane_probe(url)(client) == missing[0]
-        assert await envoy_probe(url)(client) == missing[1]
+    async with server:
+        assert await control_plane_probe(url)() == missing[0]
+        assert await envoy_probe(url)() == missing[1]
 
 
 async def test_probes_of_servers_that_are_not_there_say_so() -> None:
     """A refused connection is an answer too."""
     url = f"http://{HOST}:{free_port(HOST)}"
-    async with httpx.AsyncClient(verify=PLAIN) as client:
-        assert await control_plane_probe(url)(client) == "the control plane does not answer"
-        assert await envoy_probe(url)(client) == "Envoy does not answer"
+    assert await control_plane_probe(url)() == "the control plane does not answer"
+    assert await envoy_probe(url)() == "Envoy does not answer"
