@@ -66,7 +66,7 @@ STATUS_EXAMPLE: Final[dict[str, Any]] = {
                 "new": 0.00875,
                 "limit": 0.01,
                 "evidence": 0.4,
-                "needed": 80.0,
+                "needed": 50.0,
             }
         ],
     },

@@ -21,6 +21,10 @@ from ext_proc.contract.comparisons import NO_LIKENESS, Likeness
 
 DOUBT: Final = 0.05
 """How likely a Release without a difference is rolled back, at most, all gates and looks together."""
+DOUBT_OF_ERRORS: Final = 0.02
+"""So much of it is for errors that the old version has fewer of,"""
+DOUBT_ALONE: Final = 0.01
+"""so much for errors of the new version by itself; the rest is shared by the other gates."""
 LEAST_OF_EACH: Final = 5
 """Calls of each version that an interval waits for: with one version alone there is nothing to compare."""
 WAITS_FOR_OLD: Final = 200
@@ -158,16 +162,18 @@ def judged(analysis: Analysis, gates: Sequence[Gate], share: float, min_requests
 
 
 def _needed(gate: Gate, gates: int) -> float:
-    """Return the evidence that counts: half of the doubt is for errors, the rest is shared."""
+    """Return the evidence that counts, by the gate's part of the doubt."""
     if isinstance(gate, ErrorRate):
-        return 2 * len((gate.name, _ALONE)) / DOUBT
-    return 2 * (gates - 1) / DOUBT
+        return 1 / DOUBT_OF_ERRORS
+    return (gates - 1) / (DOUBT - DOUBT_OF_ERRORS - DOUBT_ALONE)
 
 
 def _reading(analysis: Analysis, gate: Gate, needed: float) -> Reading:
     log_evidence = analysis.wealth.get(gate.name, AT_FIRST).log_evidence
     if isinstance(gate, ErrorRate):
-        log_evidence = max(log_evidence, analysis.wealth.get(_ALONE, ALONE_AT_FIRST).log_evidence)
+        # Both are held against what the comparison needs.
+        by_itself = analysis.wealth.get(_ALONE, ALONE_AT_FIRST).log_evidence
+        log_evidence = max(log_evidence, by_itself + log(DOUBT_ALONE / DOUBT_OF_ERRORS))
     evidence = exp(min(max(log_evidence, -_LARGEST), _LARGEST))
     shown = _figures(analysis, gate, analysis.step)
     outcome = Outcome.WAIT if _is_beyond(gate, shown) else Outcome.PASS

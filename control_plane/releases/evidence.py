@@ -22,6 +22,8 @@ from math import exp, log
 from typing import Final
 
 ODDS: Final = (1.5, 2.0, 3.0, 6.0, 20.0, 100.0)
+WEIGHTS: Final = (0.12, 0.3, 0.3, 0.12, 0.08, 0.08)
+"""How the capital is spread over them: most on a version that is worse, but not so much that it is plain."""
 LATER: Final = 0.25
 """The part of the capital that is kept for later beginnings."""
 RATES: Final = (0.5, 0.8, 0.95)
@@ -58,7 +60,7 @@ def compared(wealth: Wealth, old: tuple[int, int], new: tuple[int, int]) -> Weal
         all_odds = odds * part + (1 - part)
         # q / p is odds / all_odds, and (1 - q) / (1 - p) is 1 / all_odds.
         gains.append(new_bad * log(odds) - (old_bad + new_bad) * log(all_odds))
-    return _grown(wealth, gains)
+    return _grown(wealth, gains, WEIGHTS)
 
 
 def alone(wealth: Wealth, allowed: float, calls: int, bad: int) -> Wealth:
@@ -72,14 +74,16 @@ def alone(wealth: Wealth, allowed: float, calls: int, bad: int) -> Wealth:
         bad * log(rate / allowed) + (calls - bad) * log((1 - rate) / (1 - allowed)) if rate > allowed else 0.0
         for rate in RATES
     ]
-    return _grown(wealth, gains)
+    return _grown(wealth, gains, [1 / len(RATES)] * len(RATES))
 
 
-def _grown(wealth: Wealth, gains: Iterable[float]) -> Wealth:
+def _grown(wealth: Wealth, gains: Iterable[float], weights: Sequence[float]) -> Wealth:
     interval = wealth.intervals + 1
-    fresh = log(LATER / (interval * (interval - 1))) if interval > 1 else log(1 - LATER)
+    fresh = LATER / (interval * (interval - 1)) if interval > 1 else 1 - LATER
+    # Evidence is the mean of the bets: a weight is told by how much more than its part a bet is given.
     logs = tuple(
-        max(_log_sum((before, fresh)) + gain, _NONE) for before, gain in zip(wealth.logs, gains, strict=True)
+        max(_log_sum((before, log(fresh * weight * len(weights)))) + gain, _NONE)
+        for before, gain, weight in zip(wealth.logs, gains, weights, strict=True)
     )
     return Wealth(logs, interval)
 

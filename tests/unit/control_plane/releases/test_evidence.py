@@ -71,7 +71,7 @@ def test_a_version_that_breaks_late_is_noticed_soon() -> None:
         wealth = compared(wealth, (95, sum(rng.random() < 0.02 for _ in range(95))), (5, rng.random() < 0.1))
     calm = wealth.log_evidence
     bad = 0
-    while wealth.log_evidence < math.log(80):
+    while wealth.log_evidence < math.log(50):
         wealth = compared(wealth, (95, 2), (5, 3))
         bad += 3
     assert calm < 3
