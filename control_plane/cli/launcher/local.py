@@ -1,4 +1,4 @@
-"""Calls to processes on this machine, plain HTTP: for a launcher that stays, httpx is 15 MB too many.
+"""Calls to processes on this machine, plain HTTP: for a launcher that stays, httpx is 5 MB too many.
 
 A proxy that the environment names is not for them. https://docs.python.org/3/library/http.client.html
 """
