@@ -17,7 +17,7 @@ from control_plane.registry.values import Actor, Applied, DocumentKey, Head, Sto
 from control_plane.resources.demo import demo_documents
 from control_plane.resources.documents import Documents
 from control_plane.resources.loading import RawDocument
-from control_plane.resources.problems import InvalidDocumentsError
+from control_plane.resources.problems import InvalidDocumentsError, Problem
 from control_plane.settings import ControlPlaneSettings
 from control_plane.startup import apply_at_start
 
@@ -39,6 +39,7 @@ class Book:
         self.head = Head(0, dict.fromkeys(stored), Documents(), {}, "", {})  # type: ignore[arg-type]
         self.applied: list[tuple[list[str], str, str]] = []
         self.without: set[DocumentKey] = set()
+        self.warnings: tuple[Problem, ...] = ()
 
     async def apply(
         self,
@@ -53,7 +54,7 @@ class Book:
         self.without = set(without)
         names = [f"{raw.value['kind']}/{raw.value['metadata']['name']}" for raw in raws]
         self.applied.append((names, actor.name, action))
-        return Applied(1, (), ())
+        return Applied(1, (), self.warnings)
 
 
 def settings(tmp_path: Path, text: str = DOCUMENTS) -> ControlPlaneSettings:
@@ -73,6 +74,16 @@ async def test_files_are_applied_whatever_is_stored(tmp_path: Path) -> None:
     for book in (Book(), Book(("Backend", "b"))):
         await start(book, settings(tmp_path))
         assert book.applied == [(["Backend/b", "Model/m"], "files", "start")]
+
+
+async def test_what_has_no_effect_yet_is_told(tmp_path: Path) -> None:
+    """In the log, unless somebody else tells it."""
+    book, given = Book(), settings(tmp_path)
+    book.warnings = (Problem("Release/r", "spec.f", "is accepted but has no effect yet"),)
+    for shown in (True, False):
+        with capture_logs() as logs:
+            await start(book, replace(given, show_notices=shown))
+        assert [line["field"] for line in logs] == (["spec.f"] if shown else [])
 
 
 async def test_the_demo_is_applied_where_nothing_is(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}
 ---
 kind: Release
 metadata: {name: r}
-spec: {model: m, from: v, to: w, shadow: 0.1}
+spec: {model: m, from: v, to: w}
 """
 
 
@@ -96,7 +96,7 @@ async def follow(address: str) -> push_pb2.Snapshot:
 
 
 def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
-    """Health at once, readiness once a sidecar follows, status 0 on SIGTERM; no effect yet is told."""
+    """Health at once, readiness once a sidecar follows, status 0 on SIGTERM."""
     (tmp_path / "p.yaml").write_text(POLICY)
     port, address = free_port(HOST), f"unix:{tmp_path / 'push.sock'}"
     options = ("--api-port", str(port), "--push-address", address, "--min-ready-sidecars", "1")
@@ -107,7 +107,6 @@ def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
         message = asyncio.run(follow(address))
         assert list(decode(message.content).backends) == ["b"]
         ended(process)
-    assert '"field":"spec.shadow"' in (tmp_path / "log").read_text()
 
 
 @pytest.mark.parametrize(

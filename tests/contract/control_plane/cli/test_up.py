@@ -114,28 +114,6 @@ def test_a_reader_that_leaves_does_not_stop_the_mesh(tmp_path: Path) -> None:
         assert process.wait(20) == 0
 
 
-def test_only_the_first_notices_are_shown(tmp_path: Path) -> None:
-    """Thousands of documents do not flood the terminal."""
-    model = "spec: {versions: [{name: v, backend: b}, {name: w, backend: b}]}"
-    texts = [
-        "kind: Backend\nmetadata: {name: b}\nspec: {url: 'http://h/v1'}\n",
-        f"kind: Model\nmetadata: {{name: m}}\n{model}\n",
-    ]
-    texts += [
-        f"kind: Release\nmetadata: {{name: r{number:02}}}\n"
-        f"spec: {{model: m, from: v, to: w, shadow: 0.1, match: {{headers: {{x-a: '{number}'}}}}}}\n"
-        for number in range(100)
-    ]
-    (tmp_path / "p.yaml").write_text("---\n".join(texts))
-    with up(tmp_path, *ports(), "-f", str(tmp_path / "p.yaml")) as process:
-        assert process.stderr is not None
-        lines = [process.stderr.readline() for _ in range(21)]
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-    assert "Release/r19: spec.shadow" in lines[19]
-    assert lines[20] == "warning: 80 more fields have no effect yet; outrigger validate names them\n"
-
-
 def children(pid: int) -> list[int]:
     """Return the processes below `pid`."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

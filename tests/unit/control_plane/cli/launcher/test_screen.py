@@ -9,13 +9,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from control_plane.cli.launcher.screen import Screen, log_writer, ready_lines, warn
+from control_plane.cli.launcher.screen import Screen, first_notices, log_writer, ready_lines, warn
 from control_plane.cli.launcher.settings import LaunchSettings
 from control_plane.settings import ADMIN_TOKEN_LINE
 
 SETTINGS = LaunchSettings(
     data_dir=Path("d"), proxy_port=10000, api_port=8080, metrics_port=9102, envoy_admin_port=9901
 )
+
+
+def test_only_the_first_notices_are_shown() -> None:
+    """Thousands of documents do not flood the terminal."""
+    few, many = [[f"Release/r{at:02}: spec.f" for at in range(count)] for count in (20, 100)]
+    assert first_notices(few) == few
+    assert first_notices(many) == [
+        *few,
+        "80 more fields have no effect yet; outrigger validate names them",
+    ]
 
 
 def test_the_ready_lines_can_be_pasted() -> None:
