@@ -108,20 +108,31 @@ class Admission:
                 self._passes.pop(token, None)
 
     async def watch(self) -> None:
-        """Look at the tokens in use again and again, until cancelled."""
+        """Look at the tokens in use again and again, until cancelled.
+
+        No token waits for another one's look: who is asked about pods may be silent for a long time.
+        """
         looks = 0
-        while True:
-            await asyncio.sleep(self._check_every_s)
-            looks += 1
-            for token in [token for token in self._inside if not looks % self._passes[token].every]:
-                try:
-                    known = await self._ask(token, "")
-                except NotCheckedError:
-                    continue
-                if known is None:
-                    self._passes.pop(token, None)
-                    for leave in self._inside.pop(token, set()).copy():
-                        leave()
+        looking: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await asyncio.sleep(self._check_every_s)
+                looks += 1
+                looking = {token: look for token, look in looking.items() if not look.done()}
+                due = [token for token, known in self._passes.items() if not looks % known.every]
+                for token in due:
+                    if token not in looking:
+                        looking[token] = tasks.create_task(self._look_again(token))
+
+    async def _look_again(self, token: str) -> None:
+        try:
+            known = await self._ask(token, "")
+        except NotCheckedError:
+            return
+        if known is None:
+            self._passes.pop(token, None)
+            for leave in self._inside.pop(token, set()).copy():
+                leave()
 
     async def _ask(self, token: str, source: str) -> Pass | None:
         """Ask once, however many streams show the same token at the same time."""

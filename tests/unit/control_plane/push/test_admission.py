@@ -153,3 +153,24 @@ async def test_a_token_of_one_sidecar_is_looked_at_less_often(door: Door) -> Non
         door.good.clear()
         await asyncio.wait_for(left.wait(), 5)
         watching.cancel()
+
+
+async def test_no_token_waits_for_another_one_s_look(door: Door) -> None:
+    """The API server is silent about a pod's; another one that ends is told to leave all the same."""
+    left, silent = asyncio.Event(), asyncio.Event()
+    door.good = {"pod", "t"}
+
+    async def may_join(token: str, source: str) -> Pass | None:
+        if token == "pod" and not source:
+            await silent.wait()
+        return await door.may_join(token, source)
+
+    admission = Admission(may_join, structlog.get_logger(), check_every_s=0.0)
+    async with admission.stay("pod", "a", lambda: None), admission.stay("t", "b", left.set):
+        watching = asyncio.create_task(admission.watch())
+        door.good = {"pod"}
+        await asyncio.wait_for(left.wait(), 5)
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+    silent.set()
