@@ -19,12 +19,12 @@ from control_plane.releases.evidence import ALONE_AT_FIRST, AT_FIRST, Wealth, al
 from control_plane.releases.gates import LEAST_BAD, ErrorRate, Gate, RefusalRate
 from ext_proc.contract.comparisons import NO_LIKENESS, Likeness
 
-DOUBT: Final = 0.05
-"""How likely a Release without a difference is rolled back, at most, all gates and looks together."""
 DOUBT_OF_ERRORS: Final = 0.02
-"""So much of it is for errors that the old version has fewer of,"""
+"""How likely a Release without a difference is rolled back for its errors, at most, all looks together."""
 DOUBT_ALONE: Final = 0.01
-"""so much for errors of the new version by itself; the rest is shared by the other gates."""
+"""The same where the new version has nothing to be compared with."""
+DOUBT_OF_OTHERS: Final = 0.02
+"""The same for all other gates together."""
 LEAST_OF_EACH: Final = 5
 """Calls of each version that an interval waits for: with one version alone there is nothing to compare."""
 WAITS_FOR_OLD: Final = 200
@@ -165,7 +165,7 @@ def _needed(gate: Gate, gates: int) -> float:
     """Return the evidence that counts, by the gate's part of the doubt."""
     if isinstance(gate, ErrorRate):
         return 1 / DOUBT_OF_ERRORS
-    return (gates - 1) / (DOUBT - DOUBT_OF_ERRORS - DOUBT_ALONE)
+    return (gates - 1) / DOUBT_OF_OTHERS
 
 
 def _reading(analysis: Analysis, gate: Gate, needed: float) -> Reading:
