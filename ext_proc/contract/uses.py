@@ -7,6 +7,7 @@ processors counts every call once. Protocol: push.proto.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import nlargest
 from typing import Final, NamedTuple
 
 from ext_proc.contract import push_pb2
@@ -40,10 +41,8 @@ Uses = Mapping[str, Use]
 
 def most_used(uses: Uses, limit: int = MAX_USES) -> Uses:
     """Return the accounts that use most: those of the minute first, then those of the day."""
-    chosen = uses.items()
-    if len(uses) > limit:
-        chosen = sorted(chosen, key=lambda item: item[1], reverse=True)[:limit]  # type: ignore[assignment]
-    return dict(sorted(chosen))
+    chosen = uses if len(uses) <= limit else nlargest(limit, uses, key=uses.__getitem__)
+    return {account: uses[account] for account in sorted(chosen)}
 
 
 def merged_uses(several: Iterable[Uses]) -> Uses:

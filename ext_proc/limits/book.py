@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ext_proc.contract.uses import Use, Uses, most_used
+from ext_proc.contract.uses import Uses
 from ext_proc.limits.claims import (
     DAY_COST,
     DAY_TOKENS,
@@ -19,6 +19,7 @@ from ext_proc.limits.claims import (
     Reservation,
     Verdict,
 )
+from ext_proc.limits.survey import Survey
 from ext_proc.limits.window import DAY_SLICE_US, DAY_US, SLICE_US, SPAN_US, Window
 
 SLOT_AGAIN_S: Final = 1.0
@@ -72,6 +73,7 @@ class MemoryBook:
         self._clock_us = clock_us
         self._standings: dict[str, Standing] = {}
         self._sweep_at = SWEEP_FROM
+        self._survey = Survey()
 
     def __len__(self) -> int:
         return len(self._standings)
@@ -126,12 +128,7 @@ class MemoryBook:
 
     def uses(self) -> Uses:
         """Return what accounts have used, those that used most."""
-        now, found = self._clock_us(), dict[str, Use]()
-        for key, standing in self._standings.items():
-            if standing.pass_time(now):
-                requests, tokens, day, cost = (one.used if one is not None else 0 for one in standing.windows)
-                found[key] = Use(requests, tokens, day, cost, standing.held)
-        return most_used(found)
+        return self._survey.look(self._standings, self._clock_us())
 
     def settle(self, reservation: Reservation, tokens: int, cost: int = 0) -> None:
         """Count `tokens` and `cost` in the place of what was reserved.
