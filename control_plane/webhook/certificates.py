@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -69,7 +69,7 @@ def _authority_of(kept: Kept | None) -> tuple[x509.Certificate, ec.EllipticCurve
     try:
         authority = x509.load_pem_x509_certificate(kept.authority)
         key = serialization.load_pem_private_key(kept.authority_key, None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UnusableCertificateError(str(error)) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != authority.public_key():
         raise UnusableCertificateError("the key is not the authority's")
@@ -83,7 +83,7 @@ def _serves(kept: Kept, authority: x509.Certificate, names: Sequence[str], now: 
         key = serialization.load_pem_private_key(kept.key, None)
         certificate.verify_directly_issued_by(authority)
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.ExtensionNotFound):
         return False
     fits = key.public_key() == certificate.public_key()
     return (
@@ -130,7 +130,6 @@ def _signed(
     """Return a new certificate for `names`, with the authority that signed it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:MAX_COMMON_NAME])])
-    issuer = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -142,11 +141,22 @@ def _signed(
         .add_extension(x509.SubjectAlternativeName(_alternatives(names)), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer), critical=False)
+        .add_extension(_issuer_of(authority), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
     return Kept(authority.public_bytes(pem), _pem(authority_key), certificate.public_bytes(pem), _pem(key))
+
+
+def _issuer_of(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    try:
+        found = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    except x509.ExtensionNotFound:
+        # Not one that we made: somebody put theirs into the Secret.
+        key = authority.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(found.value)
 
 
 def _alternatives(names: Sequence[str]) -> list[x509.GeneralName]:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from control_plane.webhook.certificates import Kept, kept_now
 
@@ -80,3 +83,17 @@ def test_a_certificate_of_another_authority_is_made_anew(made: Kept) -> None:
     assert kept_now(mixed, NAMES, NOW).certificate != other.certificate
     crossed = replace(made, authority_key=other.authority_key)
     assert kept_now(crossed, NAMES, NOW).authority not in {made.authority, other.authority}
+
+
+def test_an_authority_that_somebody_else_made_signs_too(made: Kept) -> None:
+    """One without an identifier of its key: nothing asks for it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "theirs")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + timedelta(days=3650))
+    theirs = builder.add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256())
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    signed = kept_now(replace(made, authority=theirs.public_bytes(pem), authority_key=private), NAMES, NOW)
+    leaf(signed).verify_directly_issued_by(theirs)
+    assert kept_now(signed, NAMES, NOW) is signed
