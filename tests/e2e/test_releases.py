@@ -269,8 +269,7 @@ async def test_a_good_version_in_the_shadow_goes_on_by_itself(governed: Governed
 
 async def test_a_setting_is_released_as_a_version_is(governed: Governed) -> None:
     """Only who is on the version that has it gets it; its route is there with it."""
-    wanted = {"model": "set", "to": "capped", "steps": [50, 100]}
-    apply(governed, release("setting", **wanted))
+    apply(governed, release("setting", to="capped", model="set", steps=[50, 100]))
     async with httpx.AsyncClient(base_url=governed.mesh.url, timeout=30, verify=PLAIN) as client:
         body = {"model": "set", **HELLO, "max_tokens": 40}
         answers = await asyncio.gather(*(client.post("chat/completions", json=body) for _ in range(30)))
