@@ -8,10 +8,12 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import httpx
@@ -139,3 +141,23 @@ async def serve(
             server.should_exit = True
             await running
             await registry.close()
+
+
+@contextmanager
+def serving(data_dir: Path, *, burst: int = 100) -> Iterator[Served]:
+    """Run an API over the database in `data_dir` on a loop of its own, for tests that share it."""
+    started: Future[Served] = Future()
+    ending = Event()
+
+    async def run() -> None:
+        async with serve(data_dir, burst=burst) as served:
+            started.set_result(served)
+            await asyncio.to_thread(ending.wait)
+
+    thread = Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    try:
+        yield started.result(30)
+    finally:
+        ending.set()
+        thread.join(30)

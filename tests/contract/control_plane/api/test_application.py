@@ -1,16 +1,15 @@
 """The whole API, called as its description allows and as it does not: no 500, and answers as described."""
 
-import asyncio
 from collections.abc import Iterator
-from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.contract.control_plane.api.papers import backend, consumer, model
-from tests.contract.control_plane.api.served import ADMIN, serve
+from tests.contract.control_plane.api.served import ADMIN, serving
+from tests.harness.plain import PLAIN
 
 EXAMPLES = 2
 
@@ -18,22 +17,11 @@ EXAMPLES = 2
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return where an API is served that has a document of some kinds, from a loop of its own."""
-    folder: Path = tmp_path_factory.mktemp("api")
-    started, ending, found = Event(), Event(), []
-
-    async def run() -> None:
-        async with serve(folder, burst=10_000) as served, served.client() as client:
-            await client.post("/api/v1/apply", json=[backend(), model(), consumer()])
-            found.append(served.url)
-            started.set()
-            await asyncio.to_thread(ending.wait)
-
-    thread = Thread(target=lambda: asyncio.run(run()))
-    thread.start()
-    assert started.wait(30)
-    yield found[0]
-    ending.set()
-    thread.join(30)
+    with serving(tmp_path_factory.mktemp("api"), burst=10_000) as served:
+        headers = {"authorization": f"Bearer {ADMIN}"}
+        papers = [backend(), model(), consumer()]
+        httpx.post(f"{served.url}/api/v1/apply", json=papers, headers=headers, verify=PLAIN)
+        yield served.url
 
 
 def test_no_call_breaks_it(url: str) -> None:

@@ -50,12 +50,12 @@ async def test_a_dry_run_changes_nothing(served: Served, admin: httpx.AsyncClien
 
 @pytest.mark.parametrize("query", ["dryrun=true", "dryRun=maybe", "dry_run=true"])
 async def test_a_misspelled_dry_run_is_no_change(
-    served: Served, admin: httpx.AsyncClient, query: str
+    lasting: Served, visitor: httpx.AsyncClient, query: str
 ) -> None:
     """Refused, and the right name is told."""
-    answer = await admin.post(f"/api/v1/apply?{query}", json=[backend()])
+    answer = await visitor.post(f"/api/v1/apply?{query}", json=[backend()])
     assert (answer.status_code, "dryRun" in answer.text) == (422, True)
-    assert served.registry.head.revision == 0
+    assert lasting.registry.head.revision == 0
 
 
 async def test_one_wrong_document_keeps_all_out(admin: httpx.AsyncClient) -> None:
@@ -100,9 +100,10 @@ async def test_warnings_name_what_has_no_effect_yet(
         ('{"a":' * 100_000, 400),
     ],
 )
-async def test_odd_bodies(admin: httpx.AsyncClient, content: str, status: int) -> None:
+async def test_odd_bodies(visitor: httpx.AsyncClient, content: str, status: int) -> None:
     """Refused as what they are; nothing breaks."""
-    answer = await admin.post("/api/v1/apply", content=content, headers={"content-type": "application/json"})
+    headers = {"content-type": "application/json"}
+    answer = await visitor.post("/api/v1/apply", content=content, headers=headers)
     assert answer.status_code == status, answer.text
 
 

@@ -37,14 +37,14 @@ def bomb(levels: int = 9) -> str:
         "&a a: *b",
     ],
 )
-async def test_hostile_yaml_is_refused_quickly(admin: httpx.AsyncClient, text: str) -> None:
+async def test_hostile_yaml_is_refused_quickly(visitor: httpx.AsyncClient, text: str) -> None:
     """400 within a second or two, and the API goes on."""
     began = time.monotonic()
-    answer = await admin.post("/api/v1/apply", content=text, headers=YAML)
+    answer = await visitor.post("/api/v1/apply", content=text, headers=YAML)
     assert answer.status_code == 400, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert time.monotonic() - began < 5
-    assert (await admin.get("/healthz")).status_code == 200
+    assert (await visitor.get("/healthz")).status_code == 200
 
 
 async def test_ten_megabytes_are_read_without_holding_up_others(
@@ -93,20 +93,20 @@ async def test_more_than_sixteen_megabytes_are_not_read(served: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tokens", "/api/v1/consumers/x/keys"])
-async def test_small_bodies_have_a_small_bound(admin: httpx.AsyncClient, path: str) -> None:
+async def test_small_bodies_have_a_small_bound(visitor: httpx.AsyncClient, path: str) -> None:
     """What is no set of documents is 1 MiB at most."""
     body = json.dumps({"name": "x" * 2 * MIB})
     try:
-        answer = await admin.post(path, content=body, headers={"content-type": "application/json"})
+        answer = await visitor.post(path, content=body, headers={"content-type": "application/json"})
     except (httpx.WriteError, httpx.ReadError):
         return
     assert answer.status_code == 413
 
 
-async def test_a_coded_body_is_refused(admin: httpx.AsyncClient) -> None:
+async def test_a_coded_body_is_refused(visitor: httpx.AsyncClient) -> None:
     """415, so that no bomb is unpacked."""
     content = gzip.compress(b" " * 10 * MIB)
-    answer = await admin.post(
+    answer = await visitor.post(
         "/api/v1/apply",
         content=content,
         headers={"content-type": "application/json", "content-encoding": "gzip"},
@@ -144,8 +144,8 @@ async def test_who_hangs_up_in_the_middle_breaks_nothing(served: Served, admin: 
         ('{"role": ' + "1" * 5_000 + "}", 400),
     ],
 )
-async def test_odd_orders(admin: httpx.AsyncClient, content: str, status: int) -> None:
+async def test_odd_orders(visitor: httpx.AsyncClient, content: str, status: int) -> None:
     """Small bodies are read as strictly."""
     headers = {"content-type": "application/json"} if content else {}
-    answer = await admin.post("/api/v1/tokens", content=content, headers=headers)
+    answer = await visitor.post("/api/v1/tokens", content=content, headers=headers)
     assert answer.status_code == status, answer.text

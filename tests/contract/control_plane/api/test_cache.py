@@ -202,14 +202,14 @@ async def test_each_way_to_purge(
     ],
 )
 async def test_what_would_purge_too_much_or_nothing_is_refused(
-    served: Served, admin: httpx.AsyncClient, order: dict[str, Any]
+    lasting: Served, visitor: httpx.AsyncClient, order: dict[str, Any]
 ) -> None:
     """As a problem that says what is wrong; nothing is changed."""
-    await admin.post("/api/v1/apply", json=[backend(), model()])
-    answer = await purge(admin, order)
+    await visitor.post("/api/v1/apply", json=[backend(), model()])
+    answer = await purge(visitor, order)
     assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
     assert answer.json()["errors"], answer.text
-    assert served.registry.in_force.purges == ()
+    assert lasting.registry.in_force.purges == ()
 
 
 async def test_a_stranger_sees_nothing(served: Served) -> None:

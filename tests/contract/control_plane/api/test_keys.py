@@ -65,10 +65,11 @@ async def test_a_key_rotates_and_ends(owner: httpx.AsyncClient) -> None:
     ],
 )
 async def test_wrong_orders(
-    owner: httpx.AsyncClient, method: str, path: str, body: object, status: int
+    visitor: httpx.AsyncClient, method: str, path: str, body: object, status: int
 ) -> None:
     """404 for what is not there, 422 with the field for what cannot be."""
-    answer = await owner.request(method, path, **({} if body is None else {"json": body}))  # type: ignore[arg-type]
+    await visitor.put("/api/v1/consumers/team-a", json=consumer())
+    answer = await visitor.request(method, path, **({} if body is None else {"json": body}))  # type: ignore[arg-type]
     assert answer.status_code == status, answer.text
     if isinstance(body, dict):
         assert next(iter(body)) in {error["field"] for error in answer.json()["errors"]}

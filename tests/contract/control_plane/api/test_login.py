@@ -23,6 +23,14 @@ async def browser(served: Served) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.fixture
+async def guest(lasting: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """Return a client that does so of the API that tests share."""
+    async with lasting.client(None) as client:
+        client.headers.update(HTML)
+        yield client
+
+
 async def log_in(browser: httpx.AsyncClient, token: str = ADMIN, target: str = "/") -> httpx.Response:
     """Submit the form."""
     return await browser.post("/login", data={"token": token, "next": target})
@@ -36,13 +44,13 @@ async def csrf_of(browser: httpx.AsyncClient) -> str:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/api/v1/models", "/nowhere"])
-async def test_a_stranger_gets_the_form(browser: httpx.AsyncClient, path: str) -> None:
+async def test_a_stranger_gets_the_form(guest: httpx.AsyncClient, path: str) -> None:
     """With 401, for whatever page; a change gets a problem all the same."""
-    answer = await browser.get(path)
+    answer = await guest.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
     assert 'name="token"' in answer.text
     assert answer.headers["www-authenticate"] == "Bearer"
-    assert (await browser.put("/api/v1/backends/x", json={})).headers["content-type"] == (
+    assert (await guest.put("/api/v1/backends/x", json={})).headers["content-type"] == (
         "application/problem+json"
     )
 
@@ -151,10 +159,10 @@ async def test_another_site_logs_nobody_in(browser: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/login"])
-async def test_pages_run_nothing_of_others(browser: httpx.AsyncClient, path: str) -> None:
+async def test_pages_run_nothing_of_others(guest: httpx.AsyncClient, path: str) -> None:
     """A policy that allows our own files only, and nobody's frame."""
-    await log_in(browser)
-    answer = await browser.get(path)
+    await log_in(guest)
+    answer = await guest.get(path)
     policy = answer.headers["content-security-policy"]
     assert policy.startswith("default-src 'none';")
     assert "frame-ancestors 'none'" in policy
@@ -174,8 +182,8 @@ async def test_pages_run_nothing_of_others(browser: httpx.AsyncClient, path: str
     ],
 )
 async def test_strange_forms_are_refused(
-    browser: httpx.AsyncClient, content: bytes, media_type: str, status: int
+    guest: httpx.AsyncClient, content: bytes, media_type: str, status: int
 ) -> None:
     """Too large, too many fields, no UTF-8, no form."""
-    answer = await browser.post("/login", content=content, headers={"content-type": media_type})
+    answer = await guest.post("/login", content=content, headers={"content-type": media_type})
     assert answer.status_code == status

@@ -78,10 +78,11 @@ async def test_rolling_back_is_a_new_revision(history: httpx.AsyncClient) -> Non
         ("GET", "?before=0", 422),
     ],
 )
-async def test_numbers_that_are_none(history: httpx.AsyncClient, method: str, path: str, status: int) -> None:
+async def test_numbers_that_are_none(visitor: httpx.AsyncClient, method: str, path: str, status: int) -> None:
     """404 where there is none, 422 where it cannot be one."""
+    assert (await visitor.post("/api/v1/apply", json=[backend()])).json()["revision"] == 1
     joined = "/api/v1/revisions" + (path if path.startswith("?") else f"/{path}")
-    answer = await history.request(method, joined)
+    answer = await visitor.request(method, joined)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 
 

@@ -68,11 +68,11 @@ async def test_rotating_the_encryption_keeps_the_values(served: Served, admin: h
     ],
 )
 async def test_wrong_secrets_are_refused_without_quoting(
-    admin: httpx.AsyncClient, name: str, body: object
+    visitor: httpx.AsyncClient, name: str, body: object
 ) -> None:
     """422, and not even what may have been pasted into the wrong place comes back."""
     content, headers = json.dumps(body), {"content-type": "application/json"}
-    answer = await admin.put(f"/api/v1/secrets/{name}", content=content, headers=headers)
+    answer = await visitor.put(f"/api/v1/secrets/{name}", content=content, headers=headers)
     assert answer.status_code == 422, answer.text
     assert MARKER not in answer.text
-    assert (await admin.get("/api/v1/secrets")).json() == {"items": []}
+    assert (await visitor.get("/api/v1/secrets")).json() == {"items": []}

@@ -57,10 +57,10 @@ async def test_a_token_without_a_name_has_one(admin: httpx.AsyncClient) -> None:
     ],
 )
 async def test_wrong_orders_name_the_field(
-    admin: httpx.AsyncClient, order: dict[str, object], field: str
+    visitor: httpx.AsyncClient, order: dict[str, object], field: str
 ) -> None:
     """422, and nothing is quoted that may be a secret."""
-    answer = await admin.post(TOKENS, json=order)
+    answer = await visitor.post(TOKENS, json=order)
     assert answer.status_code == 422
     assert field in {error["field"] for error in answer.json()["errors"]}
     assert "ort_pasted" not in answer.text
