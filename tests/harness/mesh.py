@@ -68,6 +68,11 @@ class Mesh:
         assert self._process is not None, "the mesh is not started"
         return self._process.pid
 
+    @property
+    def started(self) -> bool:
+        """Whether it was started and not stopped since."""
+        return self._process is not None
+
     def command(self) -> list[str]:
         """Return the command line that `start` runs."""
         files = [] if self._documents is None else ["-f", str(self.folder / "mesh.yaml")]
