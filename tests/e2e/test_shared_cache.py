@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,21 @@ from tests.harness.mesh import Mesh
 from tests.harness.raw_http import Answer, post
 from tests.harness.redis import RedisMissingError, RedisServer, redis_server
 from tests.harness.rude import RudeProvider, completion, reply
+
+MORE = """\
+---
+kind: Policy
+metadata: {name: together}
+spec: {target: {models: [plain]}, coalesce: {enabled: true}}
+---
+kind: Policy
+metadata: {name: kept}
+spec: {target: {models: [kept]}, cache: {enabled: true, tiers: [database]}}
+---
+kind: Model
+metadata: {name: kept}
+spec: {versions: [{name: v1, backend: rude}]}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +43,21 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def pair(
+    rude: RudeProvider, redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Mesh, Mesh]]:
+    """Two meshes that share a Redis."""
+    documents = SMALL_MESH.format(rude=rude.port, fail_open="true") + MORE
+    options = ("--redis", redis.url, "--log-level", "info")
+    with ExitStack() as running:
+        one, other = (
+            running.enter_context(Mesh(tmp_path_factory.mktemp(name), documents, options))
+            for name in ("one", "other")
+        )
+        yield one, other
 
 
 def status(answer: Answer) -> str | None:
@@ -48,14 +79,10 @@ async def entries(redis: RedisServer, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_hits_outlive_a_processor_and_are_shared(
-    rude: RudeProvider, redis: RedisServer, start_mesh: Callable[..., Mesh]
-) -> None:
+async def test_hits_outlive_a_processor_and_are_shared(pair: tuple[Mesh, Mesh], redis: RedisServer) -> None:
     """A killed processor's answers are hits of the next one, and of another mesh's; a flush forgets them."""
     redis.command("FLUSHALL")
-    documents = SMALL_MESH.format(rude=rude.port, fail_open="true")
-    one = start_mesh(documents, options=("--redis", redis.url))
-    other = start_mesh(documents, options=("--redis", redis.url))
+    one, other = pair
     first = await ask(one, "shared")
     assert status(first) == "miss"
     await entries(redis, 1)
@@ -73,19 +100,11 @@ async def test_hits_outlive_a_processor_and_are_shared(
 
 
 async def test_equal_requests_at_two_sidecars_are_one_call(
-    rude: RudeProvider, redis: RedisServer, start_mesh: Callable[..., Mesh], script: str
+    pair: tuple[Mesh, Mesh], rude: RudeProvider, redis: RedisServer, script: str
 ) -> None:
     """Twenty at each of two meshes of one Redis; and answers in a database outlive a processor."""
     redis.command("FLUSHALL")
-    documents = SMALL_MESH.format(rude=rude.port, fail_open="true") + (
-        "---\nkind: Policy\nmetadata: {name: together}\n"
-        "spec: {target: {models: [plain]}, coalesce: {enabled: true}}\n"
-        "---\nkind: Policy\nmetadata: {name: kept}\n"
-        "spec: {target: {models: [kept]}, cache: {enabled: true, tiers: [database]}}\n"
-        "---\nkind: Model\nmetadata: {name: kept}\nspec: {versions: [{name: v1, backend: rude}]}\n"
-    )
-    one = start_mesh(documents, options=("--redis", redis.url))
-    other = start_mesh(documents, options=("--redis", redis.url))
+    one, other = pair
     calls = 0
     for attempt in range(5):
         headers = rude.script(script, [0.4, reply(200, completion("once"))])
@@ -113,14 +132,11 @@ async def test_equal_requests_at_two_sidecars_are_one_call(
 
 
 async def test_without_redis_nothing_fails_and_nothing_waits(
-    rude: RudeProvider, redis: RedisServer, start_mesh: Callable[..., Mesh]
+    pair: tuple[Mesh, Mesh], redis: RedisServer
 ) -> None:
     """Six seconds dead or frozen under steady load: no call fails, a handful of lines in the log."""
     redis.command("FLUSHALL")
-    mesh = start_mesh(
-        SMALL_MESH.format(rude=rude.port, fail_open="true"),
-        options=("--redis", redis.url, "--log-level", "info"),
-    )
+    mesh, _ = pair
     for break_it, mend_it in ((redis.freeze, redis.thaw), (redis.kill, redis.start)):
         before, back = mesh.log().count("Redis"), mesh.log().count("Redis is back")
         break_it()
