@@ -30,6 +30,7 @@ from tests.bench.releases import measure_releases
 from tests.bench.semantic import measure_semantic
 from tests.bench.sharing import measure_sharing
 from tests.bench.sizing import measure_sizing
+from tests.bench.webhook import measure_webhook
 
 SIDECAR_ROWS = ("throughput", "latency", "stream", "body", "memory", "rivals")
 OTHER_ROWS: dict[str, Callable[[Effort, Path], list[Row]]] = {
@@ -43,6 +44,7 @@ OTHER_ROWS: dict[str, Callable[[Effort, Path], list[Row]]] = {
     "pacing": measure_pacing,
     "releases": lambda effort, _: measure_releases(effort),
     "sizing": measure_sizing,
+    "webhook": measure_webhook,
 }
 ROWS = (*SIDECAR_ROWS, *OTHER_ROWS)
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}
