@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cached_property
 
 import httpx
 
-from tests.harness.mesh import OUTRIGGER, Mesh
+from tests.harness.mesh import Mesh
 from tests.harness.plain import PLAIN
+from tests.harness.preloaded import Preloaded, preloaded
 from tests.harness.processes import until
 
 ADMIN = "admin-token-of-the-tests"
@@ -42,22 +43,20 @@ class Governed:
             verify=PLAIN,
         )
         self._environment = {
-            **os.environ,
             "OUTRIGGER_SERVER": self.server,
             "OUTRIGGER_TOKEN": token,
             "COLUMNS": "200",
         }
+        self._held = ExitStack()
+
+    @cached_property
+    def _shell(self) -> Preloaded:
+        # It ends with whoever holds it.
+        return self._held.enter_context(preloaded("control_plane.cli.client", "control_plane.cli.apply"))
 
     def run(self, *arguments: str, stdin: str = "") -> tuple[int, str, str]:
         """Run a command; return its status, stdout and stderr."""
-        done = subprocess.run(
-            [str(OUTRIGGER), *arguments],
-            input=stdin,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = self._shell.run(arguments, self._environment, stdin)
         assert "Traceback" not in done.stdout + done.stderr
         return done.returncode, done.stdout, done.stderr
 

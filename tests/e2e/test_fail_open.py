@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -45,28 +46,31 @@ from tests.harness.rude import (
 
 ROLES = {"processor", "agent", "control-plane", "envoy"}
 Healed = Callable[[bool], Awaitable[Mesh]]
+QUICK = """\
+---
+kind: Backend
+metadata: {{name: quick}}
+spec: {{url: "http://127.0.0.1:{port}/v1"}}
+---
+kind: Model
+metadata: {{name: quick}}
+spec: {{versions: [{{name: v1, backend: quick}}]}}
+"""
 
 both = pytest.mark.parametrize("fail_open", [True, False], ids=["open", "closed"])
 
 
-@pytest.fixture
-def small_mesh(rude: RudeProvider, start_mesh: Callable[..., Mesh]) -> Callable[[bool], Mesh]:
-    """Start a mesh with one Backend, failing open or not."""
-
-    def start(fail_open: bool) -> Mesh:
-        return start_mesh(SMALL_MESH.format(rude=rude.port, fail_open=str(fail_open).lower()))
-
-    return start
-
-
 @pytest.fixture(scope="module")
-def lasting(rude: RudeProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[bool], Mesh]]:
+def lasting(
+    rude: RudeProvider, quick_upstream: int, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[bool], Mesh]]:
     """Give one mesh that fails open and one that does not, started when they are asked for first."""
     with ExitStack() as running:
 
         @cache
         def of(fail_open: bool) -> Mesh:
             documents = SMALL_MESH.format(rude=rude.port, fail_open=str(fail_open).lower())
+            documents += QUICK.format(port=quick_upstream)
             return running.enter_context(Mesh(tmp_path_factory.mktemp("lasting"), documents))
 
         yield of
@@ -97,11 +101,11 @@ def healed_mesh(
     return get
 
 
-@pytest.fixture
-def quick_upstream(tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def quick_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of an Envoy that answers every chat by itself."""
     port, admin = free_ports(2)
-    config = tmp_path / "upstream.json"
+    config = tmp_path_factory.mktemp("quick") / "upstream.json"
     envoys.write_upstream(config, port, admin)
     envoy = str(Path(sys.executable).with_name("envoy"))
     upstream = subprocess.Popen(
@@ -126,11 +130,10 @@ async def bypasses(mesh: Mesh) -> float:
 
 
 @both
-async def test_processor_dead(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, fail_open: bool
-) -> None:
+async def test_processor_dead(healed_mesh: Healed, rude: RudeProvider, script: str, fail_open: bool) -> None:
     """New requests go to the default Backend as they are, within 5 ms; or are 503. Then policy returns."""
-    mesh = small_mesh(fail_open)
+    mesh = await healed_mesh(fail_open)
+    counted_before = await bypasses(mesh)
     headers = rude.script(script, reply(200, completion("as is")))
     assert (await post(mesh.proxy_port, chat("before"), headers)).get("x-outrigger-model") == "plain"
     with nobody_restarts(mesh):
@@ -143,7 +146,7 @@ async def test_processor_dead(
                 answers.append(await connection.receive())
                 times.append(time.monotonic() - began)
         other = await post(mesh.proxy_port, chat("x"), headers, "/v1/files")
-        counted = await bypasses(mesh)
+        counted = await bypasses(mesh) - counted_before
     seen = rude.seen(script)
     if fail_open:
         assert {answer.status for answer in answers} == {200}
@@ -252,11 +255,9 @@ async def test_processor_dies_with_answers_on_their_way(
     assert (silent_answer.status, silent_answer.body) == (200, b"".join(early))
 
 
-async def test_processor_killed_again_and_again_under_load(
-    small_mesh: Callable[[bool], Mesh],
-) -> None:
+async def test_processor_killed_again_and_again_under_load(healed_mesh: Healed) -> None:
     """Three kills under load: not one wrong answer, and each time the policy comes back."""
-    mesh = small_mesh(True)
+    mesh = await healed_mesh(True)
     async with Callers(mesh, 8) as callers:
         await callers.more(100)
         for _ in range(3):
@@ -270,16 +271,15 @@ async def test_processor_killed_again_and_again_under_load(
 
 
 @pytest.mark.parametrize(("count", "fail_open"), [(5000, True), (2000, False)], ids=["open", "closed"])
-async def test_a_burst_of_thousands_waits_its_turn(
-    quick_upstream: int, start_mesh: Callable[..., Mesh], count: int, fail_open: bool
-) -> None:
+async def test_a_burst_of_thousands_waits_its_turn(healed_mesh: Healed, count: int, fail_open: bool) -> None:
     """Thousands of requests at the same moment are all decided: none bypassed, none refused."""
     raise_descriptor_limit()
-    mesh = start_mesh(SMALL_MESH.format(rude=quick_upstream, fail_open=str(fail_open).lower()))
-    answers = await burst(mesh.proxy_port, count, chat("hello"), 60)
+    mesh = await healed_mesh(fail_open)
+    before = await bypasses(mesh)
+    answers = await burst(mesh.proxy_port, count, chat("hello", "quick"), 60)
     assert {answer.status for answer in answers} == {200}
-    assert {answer.get("x-outrigger-model") for answer in answers} == {"plain"}
-    assert await bypasses(mesh) == 0
+    assert {answer.get("x-outrigger-model") for answer in answers} == {"quick"}
+    assert await bypasses(mesh) == before
 
 
 @both
@@ -315,17 +315,16 @@ async def test_agent_dead(healed_mesh: Healed, rude: RudeProvider, script: str) 
 
 @both
 async def test_cold_start_without_a_control_plane(
-    small_mesh: Callable[[bool], Mesh], rude: RudeProvider, script: str, tmp_path: Path, fail_open: bool
+    healed_mesh: Healed, rude: RudeProvider, script: str, tmp_path: Path, fail_open: bool
 ) -> None:
     """A sidecar that finds no control plane starts with the snapshot on disk, policy and all."""
-    mesh = small_mesh(fail_open)
-    assert (await post(mesh.proxy_port, chat("warm"))).status == 200
-    mesh.stop()
+    mesh = await healed_mesh(fail_open)
+    left = shutil.copytree(mesh.data_dir, tmp_path / "left")
     proxy, metrics, admin, nobody = free_ports(4)
     command = [
         str(OUTRIGGER), "sidecar",
         "--control-plane", f"127.0.0.1:{nobody}",
-        "--data-dir", str(mesh.data_dir),
+        "--data-dir", str(left),
         "--proxy-port", str(proxy),
         "--metrics-port", str(metrics),
         "--envoy-admin-port", str(admin),
@@ -378,14 +377,14 @@ def forged_processor() -> Iterator[Callable[[Mesh], None]]:
 
 @both
 async def test_a_route_that_envoy_does_not_know(
-    small_mesh: Callable[[bool], Mesh],
+    healed_mesh: Healed,
     rude: RudeProvider,
     script: str,
     forged_processor: Callable[[Mesh], None],
     fail_open: bool,
 ) -> None:
     """It is 503 `no-route`, never the default Backend."""
-    mesh = small_mesh(fail_open)
+    mesh = await healed_mesh(fail_open)
     headers = rude.script(script)
     with nobody_restarts(mesh):
         forged_processor(mesh)
