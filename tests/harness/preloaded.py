@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-WITHIN_S = 30
+WITHIN_S = 100
 
 
 class Preloaded:
