@@ -37,11 +37,11 @@ test: $(STAMP) ## Run every test: unit, contract, end to end
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS) \
 	  || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS)
 
-unit: $(STAMP) ## Run only the tests that need no process
-	$(BIN)/python -m pytest tests/unit $(ARGS)
+unit: $(STAMP) ## Run only the tests that need no process, or those that ARGS names
+	$(BIN)/python -m pytest $(if $(findstring tests/,$(ARGS)),,tests/unit) $(ARGS)
 
-e2e: $(STAMP) ## Run only the tests against the real Envoy
-	$(BIN)/python -m pytest tests/e2e $(ARGS)
+e2e: $(STAMP) ## Run only the tests against the real Envoy, or those that ARGS names
+	$(BIN)/python -m pytest $(if $(findstring tests/,$(ARGS)),,tests/e2e) $(ARGS)
 
 check: $(STAMP) ## Lint, types, import layers, tests mirror sources
 	$(BIN)/ruff check .
