@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final
 
@@ -20,17 +21,20 @@ from control_plane.webhook.names import (
     CONTAINERS,
     INJECT,
     INJECTED,
+    PREFIX,
     VOLUMES,
+    WORKLOAD,
     workload_of,
 )
 from control_plane.webhook.ports import Ports, ports_for, ports_of
 from control_plane.webhook.settings import InjectionSettings, Mode
-from control_plane.webhook.tuning import BadAnnotationError, Tuning, tuning_of
+from control_plane.webhook.tuning import TAKEN, BadAnnotationError, Tuning, tuning_of
 
 Pod = Mapping[str, Any]
 
 SYSTEM_NAMESPACES: Final = "kube-"
 MIRROR: Final = "kubernetes.io/config.mirror"
+OURS: Final = TAKEN | {INJECT, INJECTED, WORKLOAD, AUTHORITY}
 OS_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
 LISTS: Final = ("containers", "initContainers")
 

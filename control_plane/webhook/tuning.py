@@ -23,6 +23,11 @@ RESOURCES: Final = {
     "memory-limit": ("limits", "memory"),
 }
 """What stands behind `outrigger.dev/processor-` and `outrigger.dev/envoy-`."""
+TAKEN: Final = frozenset(
+    {PROXY_PORT, WORKERS, LOG_LEVEL, SIDECAR_IMAGE, ENVOY_IMAGE}
+    | {f"{PREFIX}{container}-{what}" for container in ("processor", "envoy") for what in RESOURCES}
+)
+"""Every annotation that tunes a pair."""
 MAX_WORKERS: Final = 64
 MAX_IMAGE: Final = 512
 

@@ -187,6 +187,17 @@ def test_the_proxy_s_port_is_the_pod_s_choice(port: str) -> None:
     assert environment(result["spec"]["containers"][0])["OPENAI_BASE_URL"].endswith(f":{port}/v1")
 
 
+def test_an_annotation_that_is_misspelt_is_told() -> None:
+    """The pod is injected all the same; other people's annotations are nobody's business here."""
+    found = inject(
+        pod(annotations={"outrigger.dev/proxyport": "11000", "a.b/proxyport": "1"}), "apps", SETTINGS
+    )
+    assert isinstance(found, Injection)
+    assert found.warnings == (
+        "outrigger: outrigger.dev/proxyport is no annotation of ours; did you mean outrigger.dev/proxy-port?",
+    )
+
+
 def test_keys_with_slashes_and_tildes_stay() -> None:
     """What was there is there, whatever its name looks like."""
     result = injected(pod(annotations={"a.b/c~d": "1"}, labels={"a.b/c~d": "2"}))
