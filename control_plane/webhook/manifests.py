@@ -148,6 +148,7 @@ class _Work:
             raise UnreadableManifestError(f"{what} cannot be injected: {error}") from None
         if isinstance(decided, Injection):
             self.injected += decided.outcome is Outcome.INJECTED
+            self.warnings += [f"{what}: {warning}" for warning in decided.warnings]
             return decided.pod if decided.patch else pod
         # Whoever runs the command asked for each of them: why not is told, asked for or not.
         self.warnings.append(f"{what}: no sidecar: {decided.reason}")

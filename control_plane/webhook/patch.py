@@ -59,13 +59,14 @@ class Outcome(StrEnum):
 class Injection:
     """A pod with its pair. `patch` makes `pod` from the original; it is empty when nothing was missing.
 
-    `pair` is whether the pair itself was missing.
+    `pair` is whether the pair itself was missing; `warnings` is what whoever makes the pod is told.
     """
 
     pod: Mapping[str, Any]
     patch: tuple[Operation, ...]
     outcome: Outcome = Outcome.INJECTED
     pair: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +234,16 @@ def _injected(
     draft.set(("metadata", "annotations"), INJECTED, settings.version)
     if settings.authority:
         draft.set(("metadata", "annotations"), AUTHORITY, settings.authority)
-    return Injection(draft.pod, tuple(draft.patch), pair=True)
+    return Injection(draft.pod, tuple(draft.patch), pair=True, warnings=tuple(_misspelt(pod)))
+
+
+def _misspelt(pod: Pod) -> Iterator[str]:
+    """Yield a warning for each annotation that looks like one of ours and is none."""
+    for name in (pod.get("metadata") or {}).get("annotations") or {}:
+        if isinstance(name, str) and name.startswith(PREFIX) and name not in OURS:
+            near = get_close_matches(name, OURS, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield f"outrigger: {name} is no annotation of ours{hint}"
 
 
 def _tell_containers(draft: Draft, tuning: Tuning, settings: InjectionSettings) -> None:

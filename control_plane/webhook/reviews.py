@@ -56,11 +56,9 @@ def review(body: bytes, settings: InjectionSettings) -> Answer:
     if isinstance(decided, Injection) and decided.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(decided.patch)).decode("ascii")
-    reason = ""
-    if isinstance(decided, Skipped):
-        reason = decided.reason
-        if decided.warnings:
-            response["warnings"] = [warning[:MAX_WARNING] for warning in decided.warnings]
+    if decided.warnings:
+        response["warnings"] = [warning[:MAX_WARNING] for warning in decided.warnings]
+    reason = decided.reason if isinstance(decided, Skipped) else ""
     return Answer(_answered(response), decided.outcome, namespace, reason, dry_run)
 
 
