@@ -18,6 +18,8 @@ MAX_COUNT: Final = 10**15
 EPOCH_FROM: Final = 1e9  # a larger plain number is a point in time, not a wait
 EPOCH_MS_FROM: Final = 1e12
 
+# What the script of attempts takes for space, too; the other signs that `strip` takes make a hint junk.
+_SPACE: Final = " \t\n\v\f\r"
 _NUMBER: Final = re.compile(r"\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 _DURATION: Final = re.compile(r"(?:\d{1,12}(?:\.\d{1,12})?(?:ms|us|µs|ns|d|h|m|s))+", re.ASCII)
 _PART: Final = re.compile(r"([\d.]+)(ms|us|µs|ns|d|h|m|s)", re.ASCII)
@@ -153,7 +155,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     seconds = _number(text)
     if seconds is not None:
         return _believable(seconds)
-    moment = None if text is None else _http_date(text.strip(), now)
+    moment = None if text is None else _http_date(text.strip(_SPACE), now)
     return None if moment is None else _believable(moment - now)
 
 
@@ -165,7 +167,7 @@ def reset_s(text: str | None, now: float) -> float | None:
     """
     if text is None:
         return None
-    text = text.strip()
+    text = text.strip(_SPACE)
     number = _number(text)
     if number is not None:
         if number >= EPOCH_MS_FROM:
@@ -187,8 +189,7 @@ def _believable(wait_s: float) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    # `float` leaves some white space alone that `strip` takes.
-    text = "" if text is None else text.strip()
+    text = "" if text is None else text.strip(_SPACE)
     return float(text) if _NUMBER.fullmatch(text) else None
 
 

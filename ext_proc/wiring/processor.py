@@ -44,7 +44,7 @@ from ext_proc.wiring.providers import open_providers
 from ext_proc.wiring.stages import Sharing, pipeline
 
 STOP_GRACE_S = 2.0
-DATABASE_READY_S = 1.0
+DATABASE_READY_S = 3.0
 # Python's own first threshold, 700, cost a no-op grpcio processor about a tenth of its CPU; much higher ones
 # let grpcio's cycles pile up. With these the HTTP/2 transport grew by 0.8 MB in 200,000 requests.
 GC_THRESHOLDS = (5_000, 10, 10)
