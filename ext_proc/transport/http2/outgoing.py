@@ -1,4 +1,4 @@
-"""What one connection sends: gathered for each turn of the loop, messages as far as the peer takes them.
+"""What one connection sends: gathered within a turn of the loop, messages as far as the peer takes them.
 
 Flow control is the peer's (RFC 9113 §5.2): a window for each call and one for all. Calls that wait for the
 window of all, or for a peer that reads slowly, take turns frame by frame.
@@ -16,6 +16,9 @@ from ext_proc.transport.http2.call import Call
 from ext_proc.transport.http2.frames import ProtocolError
 from ext_proc.transport.stream import Abort, Status
 
+# One turn may decide many calls, and the peer would stand still until the last of them. Two are enough for it
+# to go on with; a write for each costs more and gains nothing.
+MOST_UNFLUSHED_MESSAGES: Final = 2
 # Sent in mid-turn, so that the transport can say that the peer reads slowly.
 MOST_UNFLUSHED_BYTES: Final = 256 * 1024
 # Answers to pings and the like that a peer may leave unread.
@@ -34,6 +37,7 @@ class Outgoing:
         "_paused",
         "_ready",
         "_unflushed",
+        "_unflushed_messages",
         "_unread",
         "transport",
         "window",
@@ -48,6 +52,7 @@ class Outgoing:
         self._max_frame = frames.DEFAULT_MAX_FRAME
         self._out: list[bytes | memoryview] = []
         self._unflushed = 0
+        self._unflushed_messages = 0
         # Calls with something to send and room in their own window, the next one first.
         self._ready: OrderedDict[int, Call] = OrderedDict()
         self._paused = False
@@ -61,7 +66,7 @@ class Outgoing:
     # --- frames
 
     def put(self, data: bytes) -> None:
-        """Send frames at the end of this turn."""
+        """Send frames at the end of this turn, or with messages that go before."""
         if not self._out:
             self._loop.call_soon(self.flush)
         self._out.append(data)
@@ -72,7 +77,7 @@ class Outgoing:
         if not out:
             return
         self._out = []
-        self._unflushed = 0
+        self._unflushed = self._unflushed_messages = 0
         transport = self.transport
         if transport is None or transport.is_closing():
             return
@@ -115,7 +120,8 @@ class Outgoing:
             self.window -= size
             self.put(frames.message_frame(call.id, message))
             self._unflushed += size
-            if self._unflushed > MOST_UNFLUSHED_BYTES:
+            self._unflushed_messages += 1
+            if self._unflushed_messages >= MOST_UNFLUSHED_MESSAGES or self._unflushed > MOST_UNFLUSHED_BYTES:
                 self.flush()
             return
         call.pending.append(memoryview(frames.message_prefix(message) + message))

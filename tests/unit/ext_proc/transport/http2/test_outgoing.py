@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ext_proc.transport.http2 import frames
 from ext_proc.transport.http2.call import Call
-from ext_proc.transport.http2.outgoing import MOST_UNFLUSHED_BYTES, Outgoing
+from ext_proc.transport.http2.outgoing import MOST_UNFLUSHED_BYTES, MOST_UNFLUSHED_MESSAGES, Outgoing
 from ext_proc.transport.stream import Abort
 
 SMALLEST = frames.DEFAULT_MAX_FRAME
@@ -31,7 +31,7 @@ class Sink(asyncio.Transport):
     def write(self, data: Any) -> None:
         """Take it, and say when it is too much."""
         self.writes.append(bytes(data))
-        if len(data) > self.most_bytes:
+        if sum(map(len, self.writes)) > self.most_bytes:
             self._outgoing.pause()
 
     def is_closing(self) -> bool:
@@ -87,6 +87,19 @@ async def test_a_turn_is_one_write() -> None:
     await asyncio.sleep(0)
     line.outgoing.flush()
     assert line.sink.writes == [b"ab"]
+
+
+async def test_the_first_messages_of_a_turn_do_not_wait_for_the_rest() -> None:
+    """The peer goes on with them while other calls of the same turn are decided."""
+    line = Line()
+    calls = [line.call(stream_id) for stream_id in range(1, 2 * MOST_UNFLUSHED_MESSAGES + 2, 2)]
+    for call in calls[:-1]:
+        line.outgoing.send(call, b"x")
+    assert [stream_id for stream_id, _ in line.sink.pieces()] == [call.id for call in calls[:-1]]
+    line.outgoing.send(calls[-1], b"x")
+    assert not line.sink.pieces()
+    await asyncio.sleep(0)
+    assert [stream_id for stream_id, _ in line.sink.pieces()] == [calls[-1].id]
 
 
 async def test_a_service_that_writes_without_end_is_flushed_in_mid_turn() -> None:
