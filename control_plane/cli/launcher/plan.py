@@ -9,41 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from control_plane.cli.launcher.environments import METRICS_VARIABLE, Environments
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
 
 LOOPBACK: Final = "127.0.0.1"
-DATABASE_VARIABLE: Final = "OUTRIGGER_DATABASE"
-ADMIN_TOKEN_VARIABLE: Final = "OUTRIGGER_ADMIN_TOKEN"
-TOKEN_VARIABLE: Final = "OUTRIGGER_TOKEN"
-REDIS_VARIABLE: Final = "OUTRIGGER_REDIS"
-CACHE_DATABASE_VARIABLE: Final = "OUTRIGGER_CACHE_DATABASE"
-# No process needs what another one is told by these, and several are secrets.
-OURS: Final = frozenset(
-    {
-        ADMIN_TOKEN_VARIABLE,
-        CACHE_DATABASE_VARIABLE,
-        DATABASE_VARIABLE,
-        REDIS_VARIABLE,
-        TOKEN_VARIABLE,
-        "OUTRIGGER_API_PORT",
-        "OUTRIGGER_BIND",
-        "OUTRIGGER_DATA_DIR",
-        "OUTRIGGER_METRICS_PORT",
-        "OUTRIGGER_PLAYGROUND_PROXY",
-        "OUTRIGGER_PUSH_ADDRESS",
-        "OUTRIGGER_PUSH_CERT",
-        "OUTRIGGER_PUSH_CLIENT_CA",
-        "OUTRIGGER_PUSH_KEY",
-        "OUTRIGGER_PUSH_PORT",
-        "OUTRIGGER_SECRET_KEY",
-        # Not for the control plane of `up`, which has no cluster.
-        "OUTRIGGER_TOKEN_REVIEW",
-        "OUTRIGGER_WEBHOOK_PORT",
-        "OUTRIGGER_WEBHOOK_CERT",
-        "OUTRIGGER_WEBHOOK_KEY",
-    }
-)
-METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 # -P: a file in the current folder is never taken for one of our modules.
 PYTHON: Final = (sys.executable, "-P", "-m")
 
@@ -85,12 +54,11 @@ def plan(
 ) -> tuple[ChildSpec, ...]:
     """Return the processes in the order of their start.
 
-    `environment` is the launcher's own; the `secret_variables` (providers' keys) reach the agent only,
-    which is the one that resolves them. `files` is what the control plane applies at its start; one that
-    is started again later does not, since they may have been changed by the API in between.
+    `environment` is the launcher's own; the `secret_variables` (providers' keys, as far as they are known)
+    reach the agent only, which is the one that resolves them. `files` is what the control plane applies at
+    its start; one that is started again later does not: the API may have changed them in between.
     """
-    inherited = {name: value for name, value in environment.items() if name not in OURS}
-    public = {name: value for name, value in inherited.items() if name not in secret_variables}
+    given = Environments(settings, environment, secret_variables)
     measured = {METRICS_VARIABLE: str(run_dir / "metrics")}
     control_plane = settings.control_plane or f"unix:{run_dir / 'push.sock'}"
     folders = ("--run-dir", str(run_dir), "--data-dir", str(settings.data_dir))
@@ -99,7 +67,7 @@ def plan(
     specs: list[ChildSpec] = []
     if provider_port is not None:
         provider = (*PYTHON, "control_plane", "provider", "--port", str(provider_port))
-        specs.append(ChildSpec("provider", Role.PROVIDER, provider, public))
+        specs.append(ChildSpec("provider", Role.PROVIDER, provider, given.plain()))
     if settings.api_port is not None:
         serving = (
             *(*PYTHON, "control_plane", "control-plane"),
@@ -108,7 +76,7 @@ def plan(
             *("--playground-proxy", f"http://{address(reachable(settings.bind), settings.proxy_port)}"),
             *("--min-ready-sidecars", "1", "--no-notices", *level),
         )
-        given = (
+        applied = (
             *(("--demo",) if settings.demo else ()),
             *(word for file in files for word in ("-f", str(file))),
         )
@@ -116,8 +84,8 @@ def plan(
             ChildSpec(
                 "control plane",
                 Role.CONTROL_PLANE,
-                (*serving, *given),
-                {**public, **_control_plane_secrets(settings, environment)},
+                (*serving, *applied),
+                given.control_plane(),
                 again=serving,
                 speaks=True,
             )
@@ -131,15 +99,11 @@ def plan(
         *_stream_options(settings),
         *_envoy_options(settings),
     )
-    joining = _only(environment, TOKEN_VARIABLE) if settings.control_plane else {}
-    specs.append(ChildSpec("agent", Role.AGENT, agent, {**inherited, **joining, **measured}))
-    # By variables, since the URLs may hold passwords and command lines show in ps.
-    urls = {REDIS_VARIABLE: settings.redis, CACHE_DATABASE_VARIABLE: settings.cache_database}
-    shared = {name: url for name, url in urls.items() if url}
+    specs.append(ChildSpec("agent", Role.AGENT, agent, {**given.agent(), **measured}))
     for worker in range(settings.workers):
         command = (*PYTHON, "ext_proc", "processor", "--worker", str(worker), *folders, *level)
         specs.append(
-            ChildSpec(f"processor {worker}", Role.PROCESSOR, command, {**public, **measured, **shared})
+            ChildSpec(f"processor {worker}", Role.PROCESSOR, command, {**given.processor(), **measured})
         )
     if not settings.external_envoy:
         envoy = (
@@ -149,15 +113,8 @@ def plan(
             *("--envoy-admin-address", admin),
             *("--log-level", "warn" if settings.log_level == "warning" else settings.log_level),
         )
-        specs.append(ChildSpec("Envoy", Role.ENVOY, envoy, public))
+        specs.append(ChildSpec("Envoy", Role.ENVOY, envoy, given.plain()))
     return tuple(specs)
-
-
-def _control_plane_secrets(settings: LaunchSettings, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what only the control plane is told, by variables: command lines show in ps."""
-    given = {DATABASE_VARIABLE: settings.database, ADMIN_TOKEN_VARIABLE: settings.admin_token}
-    kept = {name: value for name, value in given.items() if value}
-    return {**_only(environment, "OUTRIGGER_SECRET_KEY"), **kept}
 
 
 def _stream_options(settings: LaunchSettings) -> tuple[str, ...]:
@@ -178,7 +135,3 @@ def _envoy_options(settings: LaunchSettings) -> tuple[str, ...]:
     if settings.health_port is None:
         return proxy
     return (*proxy, "--health-address", address(settings.metrics_host, settings.health_port))
-
-
-def _only(environment: Mapping[str, str], name: str) -> dict[str, str]:
-    return {name: environment[name]} if name in environment else {}
