@@ -82,6 +82,7 @@ class Mirroring:
         self._sent: bytes | None = None
         self._told_at = float("-inf")
         self._missing: Set[SecretKey] = frozenset()
+        self._kept: list[str] = []
         self._wanted: Mapping[Key, CustomResource] = {}
         self._verdicts: Verdicts | None = None
         self._published: tuple[Verdicts, Standing] | None = None
@@ -151,11 +152,21 @@ class Mirroring:
             self._renew(wanted)
             return
         verdicts = await self._counted("tell", self._control_plane.tell(body))
-        if verdicts.kept:
-            self._log.info("deleted, but still named by others", documents=list(verdicts.kept))
+        self._say_kept(verdicts.kept)
         self._sent, self._told_at = body, self._clock()
         self._wanted, self._verdicts, self._published = wanted, verdicts, None
         self._missing = frozenset() if values is None else named - values.keys()
+
+    def _say_kept(self, kept: Iterable[str]) -> None:
+        """Tell what cannot be deleted yet when that changes: it is told again and again, and may last."""
+        documents = sorted(kept)
+        if documents == self._kept:
+            return
+        if documents:
+            self._log.info("deleted, but still named by others", documents=documents)
+        else:
+            self._log.info("nothing deleted is named by others any more", documents=self._kept)
+        self._kept = documents
 
     def _renew(self, wanted: Mapping[Key, CustomResource]) -> None:
         if any(

@@ -32,6 +32,8 @@ class World:
         self.asked = 0
         self.revision = 0
         self.stands_in_the_way = False
+        self.kept: tuple[str, ...] = ()
+        self.log = Silence()
         self.behind = 0
         self.failing: list[Exception] = []
         self.time = 0.0
@@ -46,7 +48,7 @@ class World:
             publish=self.views.append,
             clock=lambda: self.time,
             holds=lambda: self.holds,
-            log=Silence(),
+            log=self.log,
             count=lambda did, ended: self.counts.append((did, ended)),
         )
 
@@ -59,7 +61,7 @@ class World:
         documents = orjson.loads(desired)["documents"]
         keys = [Key(document["kind"], document["metadata"]["name"]) for document in documents]
         verdict = Verdict(False, "Conflict") if self.stands_in_the_way else Verdict(True, "Accepted")
-        return Verdicts(self.revision, dict.fromkeys(keys, verdict))
+        return Verdicts(self.revision, dict.fromkeys(keys, verdict), self.kept)
 
     async def standing(self) -> Standing:
         """Say that the newest is in force, sometimes late."""
@@ -148,6 +150,21 @@ async def test_everything_is_told_again_every_half_minute(world: World) -> None:
     world.time += TELL_EVERY_S
     await until(lambda: len(world.told) == 2)
     assert world.told[0] == world.told[1]
+
+
+async def test_what_is_deleted_but_still_named_is_said_when_it_changes(world: World) -> None:
+    """Not with each telling: it may last for days."""
+    await until(lambda: len(world.views) == 1)
+    kept = [("Backend/b", "Model/m"), ("Model/m", "Backend/b"), ("Model/m",), (), ()]
+    while kept:
+        world.kept = kept.pop(0)
+        world.time += TELL_EVERY_S
+        await until(lambda: len(world.views) == 6 - len(kept))
+    assert world.log.told == [
+        ("deleted, but still named by others", {"documents": ["Backend/b", "Model/m"]}),
+        ("deleted, but still named by others", {"documents": ["Model/m"]}),
+        ("nothing deleted is named by others any more", {"documents": ["Model/m"]}),
+    ]
 
 
 async def test_a_rotated_secret_is_told(world: World) -> None:
