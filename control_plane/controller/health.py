@@ -1,7 +1,12 @@
-"""The controller's own port: `/healthz`, `/readyz`, `/metrics`, for the kubelet and Prometheus."""
+"""The controller's own port: `/healthz`, `/readyz`, `/metrics`, for the kubelet and Prometheus.
+
+It stands on the pod's address without a token, so whoever reaches it may open connections and say nothing:
+they are few and short-lived, and a new one is always heard.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -9,6 +14,9 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 HEARD_WITHIN_S: Final = 60.0
+MAX_CONNECTIONS: Final = 64
+MAX_AGE_S: Final = 60.0
+"""Of a connection; whoever asks again opens another."""
 
 
 class Health:
@@ -24,6 +32,7 @@ class Health:
         self._metrics = metrics
         self._heard_at: float | None = None
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     def __repr__(self) -> str:
         return f"<Health {'ready' if self.is_ready else 'not ready'}>"
@@ -53,10 +62,19 @@ class Health:
         """
         self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        if (server := self._runner.server) is not None:
+            loop = asyncio.get_running_loop()
+            self._listener = await loop.create_server(lambda: _bounded(server, loop), host, port)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, 0 while it does not."""
+        return int(self._listener.sockets[0].getsockname()[1]) if self._listener is not None else 0
 
     async def stop(self) -> None:
         """Serve no more."""
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -70,3 +88,13 @@ class Health:
 
     async def _metrics_text(self, _: web.Request) -> web.Response:
         return web.Response(body=self._metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _bounded(server: web.Server, loop: asyncio.AbstractEventLoop) -> asyncio.Protocol:
+    """Return what serves one more connection; too many make the oldest give way, not the newest."""
+    connections = server.connections
+    for oldest in connections[: max(0, len(connections) - MAX_CONNECTIONS + 1)]:
+        oldest.force_close()
+    made = server()
+    loop.call_later(MAX_AGE_S, made.force_close)
+    return made
