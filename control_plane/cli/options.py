@@ -72,7 +72,9 @@ Ca = Annotated[
 Format = Annotated[Output, typer.Option("--output", "-o", help="How to print the result.")]
 Files = Annotated[
     list[Path],
-    typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
+    typer.Option(
+        "--file", "-f", help="File or folder of documents (- is stdin); may be repeated.", metavar="FILE"
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ def up(
     *,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", help="File of documents; may be repeated.", metavar="FILE"),
+        typer.Option("--file", "-f", help="File or folder of documents; may be repeated.", metavar="FILE"),
     ] = None,
     proxy_port: ProxyPort = 10000,
     api_port: Annotated[

@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from control_plane.cli.options import Files
+
 
 class Output(StrEnum):
     """How a result is printed."""
@@ -20,10 +22,7 @@ class Output(StrEnum):
 
 def validate(
     *,
-    files: Annotated[
-        list[Path],
-        typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
-    ],
+    files: Files,
     output: Annotated[Output, typer.Option("--output", "-o", help="How to print the result.")] = Output.TEXT,
 ) -> None:
     """Check documents: fields, values, references and ties between Policies.

@@ -7,7 +7,8 @@ Dates and times stay text (`apiVersion: 2024-06-01` is a version, not a day).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 48
 # What one text may hold once every alias is written out; 5,000 documents need about half of it.
 MAX_VALUES = 400_000
+SUFFIXES = (".yaml", ".yml", ".json")
 
 FieldPath = tuple[str | int, ...]
 
@@ -63,24 +65,57 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct
 def read_files(paths: Iterable[Path], stdin: bytes | None = None) -> list[RawDocument]:
     """Read every document of `paths`, in order; `-` stands for `stdin`.
 
+    A folder stands for the `.yaml`, `.yml` and `.json` files in it and in those below, sorted by path; names
+    that begin with a dot are passed over, and so are links to folders.
+
     Raises:
-        InvalidDocumentsError: a file that cannot be read or parsed; every such file is named.
+        InvalidDocumentsError: a file that cannot be read or parsed, or a folder without one; each is named.
     """
     documents: list[RawDocument] = []
     problems: list[Problem] = []
-    for path in paths:
-        name = "stdin" if str(path) == "-" else str(path)
-        try:
-            content = (stdin or b"") if str(path) == "-" else _read(path)
-            documents.extend(read_text(content, name))
-        except InvalidDocumentsError as error:
-            problems.extend(error.problems)
-        except OSError as error:
-            reason = (error.strerror or "unreadable").lower()
-            problems.append(Problem(name, "", f"cannot be read ({reason}); name an existing file with -f"))
+    for given in paths:
+        unread: list[OSError] = []
+        found = _files_below(given, unread.append) if _is_folder(given) else [given]
+        problems.extend(_unreadable(str(error.filename), error) for error in unread)
+        if not found and not unread:
+            problems.append(Problem(str(given), "", "holds no .yaml, .yml or .json file"))
+        for path in found:
+            name = "stdin" if str(path) == "-" else str(path)
+            try:
+                content = (stdin or b"") if str(path) == "-" else _read(path)
+                documents.extend(read_text(content, name))
+            except InvalidDocumentsError as error:
+                problems.extend(error.problems)
+            except OSError as error:
+                problems.append(_unreadable(name, error))
     if problems:
         raise InvalidDocumentsError(problems)
     return documents
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return str(path) != "-" and path.is_dir()
+    except OSError:  # reading it says why
+        return False
+
+
+def _files_below(folder: Path, unread: Callable[[OSError], None]) -> list[Path]:
+    """Return the files of documents below `folder`; `unread` takes what keeps a folder from being listed."""
+    found: list[Path] = []
+    for parent, folders, names in os.walk(folder, onerror=unread):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(parent, name) for name in names if _is_of_documents(name)]
+    return sorted(found)
+
+
+def _is_of_documents(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(".")
+
+
+def _unreadable(name: str, error: OSError) -> Problem:
+    reason = (error.strerror or "unreadable").lower()
+    return Problem(name, "", f"cannot be read ({reason}); name an existing file with -f")
 
 
 def _read(path: Path) -> bytes:

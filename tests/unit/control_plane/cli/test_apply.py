@@ -45,6 +45,16 @@ def test_documents_go_up_as_one_list(stub: Stub, run: Run, file: str) -> None:
     assert [document["metadata"]["name"] for document in seen.json] == ["t", "t"]
 
 
+def test_a_folder_goes_up_as_one(stub: Stub, run: Run, file: str) -> None:
+    """All documents of its files in one request, so that it is all or nothing."""
+    folder = Path(file).parent
+    (folder / "team").mkdir()
+    (folder / "team" / "q.json").write_text('[{"kind": "Tier", "metadata": {"name": "u"}, "spec": {}}]')
+    stub.answer(APPLY, answered(UPDATE, dry_run=True))
+    assert run("diff", "-f", str(folder))[0] == 1
+    assert [document["metadata"]["name"] for document in stub.seen[0].json] == ["t", "u"]
+
+
 def test_a_dry_run_shows_the_fields(stub: Stub, run: Run, file: str) -> None:
     """And asks the API for no more than that."""
     stub.answer(APPLY, answered(UPDATE, dry_run=True))

@@ -78,6 +78,22 @@ def test_a_hyphen_reads_stdin(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "stdin:3: Backend/b" in capsys.readouterr().err
 
 
+def test_a_folder_is_checked_as_one_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file may name what another one has, wherever below the folder it is; two may not be the same."""
+    backend, model, release = GOOD.split("---\n")
+    (tmp_path / "teams").mkdir()
+    for name, text in (("teams/m.yml", model), ("b.yaml", backend), ("r.yaml", release)):
+        (tmp_path / name).write_text(text)
+    assert run("-f", str(tmp_path)) == 0
+    assert capsys.readouterr().out == "valid: 3 documents\n"
+    (tmp_path / "teams" / "twice.yaml").write_text(backend)
+    assert run("-f", str(tmp_path)) == 1
+    assert (
+        f"{tmp_path}/teams/twice.yaml:2: Backend/b: metadata.name: is defined twice"
+        in capsys.readouterr().err
+    )
+
+
 def test_an_absent_file_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It says what to do."""
     assert run("-f", str(tmp_path / "absent.yaml")) == 1

@@ -1,5 +1,6 @@
 """Reading files of documents."""
 
+import json
 import time
 from pathlib import Path
 
@@ -113,11 +114,34 @@ def test_every_unreadable_file_is_named(tmp_path: Path) -> None:
     """Two slips are told at once."""
     (tmp_path / "broken.yaml").write_bytes(b"a: [")
     with pytest.raises(InvalidDocumentsError) as error:
-        read_files([tmp_path / "absent.yaml", tmp_path / "broken.yaml", tmp_path])
+        read_files([tmp_path / "absent.yaml", tmp_path / "broken.yaml"])
     sentences = [problem.sentence() for problem in error.value.problems]
     assert "absent.yaml: cannot be read (no such file or directory)" in sentences[0]
     assert "is not YAML" in sentences[1]
-    assert "is a directory" in sentences[2]
+
+
+def test_a_folder_stands_for_its_files_of_documents(tmp_path: Path) -> None:
+    """YAML and JSON of all folders below, by path; what is hidden and linked folders are left out."""
+    (tmp_path / "teams" / "shop").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "teams")
+    for name in ("b.yml", "a.yaml", "teams/shop/c.json", "README.md", ".git/x.yaml", ".hidden.yaml"):
+        (tmp_path / name).write_text(json.dumps({"kind": "Tier", "metadata": {"name": name}}))
+    (tmp_path / "d.yaml").symlink_to(tmp_path / "a.yaml")
+    read = [Path(raw.source).relative_to(tmp_path) for raw in read_files([tmp_path])]
+    assert list(map(str, read)) == ["a.yaml", "b.yml", "d.yaml", "teams/shop/c.json"]
+
+
+def test_a_folder_without_documents_is_a_slip(tmp_path: Path) -> None:
+    """It is named beside the files that are wrong in another folder."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "broken.yaml").write_bytes(b"a: [")
+    with pytest.raises(InvalidDocumentsError) as error:
+        read_files([tmp_path / "empty", tmp_path / "full"])
+    sentences = [problem.sentence() for problem in error.value.problems]
+    assert sentences[0] == f"{tmp_path}/empty: holds no .yaml, .yml or .json file"
+    assert sentences[1].startswith(f"{tmp_path}/full/broken.yaml:")
 
 
 def test_a_hyphen_is_standard_input() -> None:
