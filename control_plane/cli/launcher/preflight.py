@@ -11,50 +11,70 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.settings import LaunchSettings
+from control_plane.cli.text import enumerated
 
 if TYPE_CHECKING:
     from control_plane.resources.documents import Documents
     from control_plane.resources.kinds.backend import Credentials
 
 ENVOY_VARIABLE = "OUTRIGGER_ENVOY"
+_PORT_ERRORS: Final[Mapping[int | None, tuple[str, str]]] = {
+    errno.EADDRINUSE: ("is in use", "are in use"),
+    errno.EACCES: ("needs privileges", "need privileges"),
+}
 
 
 def check_ports(settings: LaunchSettings) -> None:
     """See that every port is free and none is asked for twice.
 
     Raises:
-        CommandFailed: one is not, or `--bind` is no address of this machine.
+        CommandFailed: some are not, each of which is named, or `--bind` is no address of this machine.
     """
     if not settings.bind.strip():
         raise CommandFailed("--bind names no address; write for instance 127.0.0.1")
+    wanted = _wanted_ports(settings)
+    taken: dict[int, str] = {}
+    for option, _, port in wanted:
+        if port in taken:
+            raise CommandFailed(f"port {port} is asked for by {taken[port]} and {option}; give each its own")
+        taken[port] = option
+    refused: dict[int | None, list[tuple[int, str]]] = {}
+    for option, host, port in wanted:
+        try:
+            with bound_socket(host, port):
+                pass
+        except OSError as error:
+            if error.errno not in _PORT_ERRORS:
+                message = f"{host} is no address to listen on here; choose another with --bind"
+                raise CommandFailed(message) from None
+            refused.setdefault(error.errno, []).append((port, option))
+    if refused:
+        raise CommandFailed("\n".join(_sentence(number, ports) for number, ports in refused.items()))
+
+
+def _wanted_ports(settings: LaunchSettings) -> list[tuple[str, str, int]]:
+    """Return option, host and port of each."""
     wanted = [("--metrics-port", settings.metrics_host, settings.metrics_port)]
     if settings.api_port is not None:
         wanted.insert(0, ("--api-port", settings.bind, settings.api_port))
     if not settings.external_envoy:
         wanted.insert(0, ("--proxy-port", settings.bind, settings.proxy_port))
         wanted.append(("--envoy-admin-port", "127.0.0.1", settings.envoy_admin_port))
-    taken: dict[int, str] = {}
-    for option, host, port in wanted:
-        if port in taken:
-            raise CommandFailed(f"port {port} is asked for by {taken[port]} and {option}; give each its own")
-        taken[port] = option
-        _check_port(option, host, port)
+    return wanted
 
 
-def _check_port(option: str, host: str, port: int) -> None:
-    try:
-        with bound_socket(host, port):
-            return
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise CommandFailed(f"port {port} is in use; choose another with {option}") from None
-        if error.errno == errno.EACCES:
-            raise CommandFailed(f"port {port} needs privileges; choose another with {option}") from None
-        raise CommandFailed(f"{host} is no address to listen on here; choose another with --bind") from None
+def _sentence(number: int | None, ports: Sequence[tuple[int, str]]) -> str:
+    """Say of `ports`, with their options, what the error of that number means."""
+    one, several = _PORT_ERRORS[number]
+    if len(ports) == 1:
+        port, option = ports[0]
+        return f"port {port} {one}; choose another with {option}"
+    numbers = enumerated([str(port) for port, _ in ports])
+    return f"ports {numbers} {several}; choose others with {enumerated([option for _, option in ports])}"
 
 
 @contextlib.contextmanager

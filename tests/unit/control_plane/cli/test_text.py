@@ -1,6 +1,6 @@
 """Text for a terminal."""
 
-from control_plane.cli.text import counted, printable
+from control_plane.cli.text import counted, enumerated, printable
 
 
 def test_printable_text_stays_as_it_is() -> None:
@@ -12,3 +12,8 @@ def test_printable_text_stays_as_it_is() -> None:
 def test_one_has_no_plural() -> None:
     """And nought has."""
     assert [counted(count, "field") for count in (0, 1, 2)] == ["0 fields", "1 field", "2 fields"]
+
+
+def test_items_of_a_sentence() -> None:
+    """With commas, the last one with "and"."""
+    assert [enumerated("abc"[:count]) for count in range(4)] == ["", "a", "a and b", "a, b and c"]

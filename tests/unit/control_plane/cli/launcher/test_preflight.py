@@ -11,6 +11,7 @@ import pytest
 
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.preflight import (
+    bound_socket,
     check_credentials,
     check_database,
     check_envoy,
@@ -69,6 +70,18 @@ def test_a_port_in_use_is_named_with_its_option(
     with pytest.raises(CommandFailed) as failure:
         check_ports(replace(settings, **{field: busy_port}))  # type: ignore[arg-type]
     assert str(failure.value) == f"port {busy_port} is in use; choose another with {option}"
+
+
+def test_all_ports_in_use_are_named_at_once(settings: LaunchSettings, busy_port: int) -> None:
+    """So that a second try works: one sentence, the options in the same order."""
+    with bound_socket(HOST, 0) as held:
+        held.listen()
+        other = int(held.getsockname()[1])
+        with pytest.raises(CommandFailed) as failure:
+            check_ports(replace(settings, api_port=busy_port, envoy_admin_port=other))
+    assert str(failure.value) == (
+        f"ports {busy_port} and {other} are in use; choose others with --api-port and --envoy-admin-port"
+    )
 
 
 def test_one_port_for_two_is_refused(settings: LaunchSettings) -> None:
