@@ -210,7 +210,7 @@ _MIRROR: Final[dict[str, Any]] = {
             "phase": "progressing",
             "step": 2,
             "share": 25.0,
-            "reason": "every gate holds after 800 requests",
+            "reason": "every gate holds after 800 requests: errorRate 0.00875 (old 0.01)",
             "since": "2026-01-31T08:00:00Z",
             "decisions": [],
         }

@@ -37,7 +37,7 @@ STATUS_EXAMPLE: Final[dict[str, Any]] = {
     "phase": "progressing",
     "step": 2,
     "share": 25,
-    "reason": "baking, 420 s left: every gate holds after 800 requests",
+    "reason": "baking, 420 s left: every gate holds after 800 requests: errorRate 0.00875 (old 0.01)",
     "since": "2026-01-31T08:00:00Z",
     "decisions": [
         {"at": "2026-01-31T07:50:00Z", "phase": "pending", "step": 1, "share": 5, "reason": "applied"}

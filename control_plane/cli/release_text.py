@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from control_plane.cli.amounts import number
@@ -21,10 +22,12 @@ def headline(document: Mapping[str, Any]) -> str:
 
 
 def likeness(document: Mapping[str, Any]) -> list[str]:
-    """Return a line on the answers that both versions gave, and one on those in the cache, if there are."""
+    """Return a line each, if there are any, on how the shadow was left and with which figures, on the answers
+    that both versions gave, and on those in the cache.
+    """
     status = _mapping(document.get("status"))
     shadow, cache = _mapping(status.get("shadow")), _mapping(status.get("cache"))
-    lines = []
+    lines = [f"out of the shadow: {reason}" for reason in _left_shadow(status)]
     if shadow:
         told = [f"{number(shadow.get('compared')):g} answers compared"]
         if shadow.get("agreement") is not None:
@@ -39,6 +42,17 @@ def likeness(document: Mapping[str, Any]) -> list[str]:
         counts = number(cache.get("disagreed")), number(cache.get("compared"))
         lines.append("cache: {:g} of {:g} answers differ from the other version's".format(*counts))
     return lines
+
+
+def _left_shadow(status: Mapping[str, Any]) -> list[str]:
+    """Return why the first step came after step 0, if it did and that is among the last moves."""
+    found = status.get("decisions")
+    decisions = [_mapping(made) for made in found] if isinstance(found, list) else []
+    return [
+        str(after.get("reason"))
+        for before, after in pairwise(decisions)
+        if (before.get("step"), after.get("step")) == (0, 1)
+    ]
 
 
 def gates(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

@@ -158,7 +158,7 @@ def judged(analysis: Analysis, gates: Sequence[Gate], share: float, min_requests
     for reading in readings:
         if reading.outcome is Outcome.WAIT:
             return Verdict(Outcome.WAIT, f"{_failure(reading)}, not yet certain", readings)
-    return Verdict(Outcome.PASS, f"every gate holds after {new} requests", readings)
+    return Verdict(Outcome.PASS, f"every gate holds after {new} requests{_compared(readings)}", readings)
 
 
 def _needed(gate: Gate, gates: int) -> float:
@@ -224,7 +224,20 @@ def _wanted_of_old(share: float, min_requests: int) -> int:
     return int(min(min_requests, min_requests * (1 - share) / share / 2)) if share else min_requests
 
 
+def _compared(readings: Sequence[Reading]) -> str:
+    """Return the figures that were compared, "" where too little is known of the new version."""
+    known = [
+        f"{reading.gate} {reading.new:.4g} (old {_figure(reading.old)})"
+        for reading in readings
+        if reading.new is not None
+    ]
+    return f": {', '.join(known)}" if known else ""
+
+
 def _failure(reading: Reading) -> str:
-    old = "unknown" if reading.old is None else f"{reading.old:.4g}"
-    new = "unknown" if reading.new is None else f"{reading.new:.4g}"
+    old, new = _figure(reading.old), _figure(reading.new)
     return f"{reading.gate}: {new} on the new version, {old} on the old one, limit {reading.limit:g}"
+
+
+def _figure(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g}"

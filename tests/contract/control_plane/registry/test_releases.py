@@ -78,7 +78,7 @@ async def test_good_numbers_lead_to_its_end(registry: Registry, clock: SetClock)
     assert (done.phase, done.share) == (Phase.DONE, 100)
     row = (await registry.audit())[0]
     assert (row.action, row.target) == ("release", "Release/r")
-    assert row.detail == "done, step 2, 100 %: every gate holds after 25 requests"
+    assert row.detail == "done, step 2, 100 %: every gate holds after 25 requests: errorRate 0 (old 0)"
     before = registry.head.revision
     await look(registry, BAD)
     assert registry.head.revision == before

@@ -61,3 +61,13 @@ def test_what_was_compared_is_a_line_each() -> None:
     ]
     assert likeness(DOCUMENT) == []
     assert "before the first step" in headline(document)
+
+
+def test_why_the_shadow_was_left_stays_to_be_seen() -> None:
+    """The gates tell of the step that it is at; those of the shadow are in the reason of its move."""
+    reason = "every gate holds after 200 requests: errorRate 0.01 (old 0.012)"
+    steps = [(0, "applied"), (0, "the new version is asked for nobody"), (1, reason), (2, "promoted by ann")]
+    decisions = [{"step": step, "reason": reason} for step, reason in steps]
+    assert likeness({"status": {"decisions": decisions}}) == [f"out of the shadow: {reason}"]
+    assert likeness({"status": {"decisions": decisions[2:]}}) == []
+    assert likeness({"status": {"decisions": [1, None]}}) == []

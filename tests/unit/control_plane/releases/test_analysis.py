@@ -41,10 +41,13 @@ def test_too_little_traffic_is_no_pass() -> None:
 
 
 def test_enough_of_the_same_passes() -> None:
-    """Every gate is read, and holds."""
+    """Every gate is read, and holds; the reason has the figures that are known."""
     verdict = judged(after(*[Both(calls(95), calls(5))] * 50), GATES, 0.05, 200)
     assert verdict.outcome is Outcome.PASS
     assert [reading.outcome for reading in verdict.readings] == [Outcome.PASS] * 3
+    assert verdict.reason == (
+        "every gate holds after 250 requests: errorRate 0 (old 0), latencyP95 786 (old 786)"
+    )
 
 
 def test_at_a_share_of_100_the_old_one_is_remembered() -> None:
