@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from control_plane.cli.failures import CommandFailed
 from control_plane.cli.injection import (
     DEFAULT_ENVOY_IMAGE,
     DEFAULT_PROXY_PORT,
-    PANEL,
     EnvoyImage,
     EnvoyResources,
     ImagePullPolicy,
@@ -26,156 +25,71 @@ from control_plane.cli.injection import (
     SidecarRedis,
     SidecarRedisSecret,
     SidecarVariables,
+    TokenReview,
+    WebhookCert,
+    WebhookKey,
+    WebhookName,
+    WebhookPort,
+    WebhookSecret,
+    WebhookService,
     injection_settings,
     webhook_settings,
 )
+from control_plane.cli.launcher.settings import address
 from control_plane.cli.options import DEFAULT_DATA_DIR, AdminToken, Database, LogLevel
+from control_plane.cli.serving import (
+    ApiPort,
+    Bind,
+    KeptIn,
+    MinReadySidecars,
+    OpenMetricsPort,
+    PlaygroundProxy,
+    Prometheus,
+    PushAddress,
+    PushCert,
+    PushClientCa,
+    PushKey,
+    PushPort,
+    check_together,
+    prometheus_url,
+    proxy_origin,
+)
 from control_plane.webhook.settings import Mode, PullPolicy
+
+if TYPE_CHECKING:
+    from control_plane.settings import ControlPlaneSettings
+    from control_plane.webhook.settings import WebhookSettings
 
 
 def control_plane(
     *,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--file", "-f", help="File of documents (- is stdin); may be repeated.", metavar="FILE"),
-    ] = None,
-    api_port: Annotated[
-        int,
-        typer.Option(min=1, max=65535, metavar="PORT", envvar="OUTRIGGER_API_PORT", help="The API."),
-    ] = 8080,
-    push_port: Annotated[
-        int,
         typer.Option(
-            min=1, max=65535, metavar="PORT", envvar="OUTRIGGER_PUSH_PORT", help="Where sidecars connect."
-        ),
-    ] = 9900,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=65535,
-            metavar="PORT",
-            envvar="OUTRIGGER_METRICS_PORT",
-            help="Metrics without a token; else they are on the API's port only.",
+            "--file", "-f", help="File or folder of documents (- is stdin); may be repeated.", metavar="FILE"
         ),
     ] = None,
-    push_address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDR",
-            envvar="OUTRIGGER_PUSH_ADDRESS",
-            help="unix:/PATH or HOST:PORT, in the place of --bind and --push-port.",
-        ),
-    ] = None,
-    push_cert: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="OUTRIGGER_PUSH_CERT", help="Certificate (PEM): push over TLS."),
-    ] = None,
-    push_key: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", envvar="OUTRIGGER_PUSH_KEY", help="Key of the certificate (PEM)."),
-    ] = None,
-    push_client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="OUTRIGGER_PUSH_CLIENT_CA",
-            help="Sidecars must show a certificate of this authority (PEM).",
-        ),
-    ] = None,
-    bind: Annotated[
-        str,
-        typer.Option(metavar="ADDR", envvar="OUTRIGGER_BIND", help="Address that the ports listen on."),
-    ] = "127.0.0.1",
-    data_dir: Annotated[
-        Path, typer.Option(metavar="DIR", envvar="OUTRIGGER_DATA_DIR", help="What is kept over restarts.")
-    ] = DEFAULT_DATA_DIR,
+    api_port: ApiPort = 8080,
+    push_port: PushPort = 9900,
+    metrics_port: OpenMetricsPort = None,
+    push_address: PushAddress = None,
+    push_cert: PushCert = None,
+    push_key: PushKey = None,
+    push_client_ca: PushClientCa = None,
+    bind: Bind = "127.0.0.1",
+    data_dir: KeptIn = DEFAULT_DATA_DIR,
     database: Database = None,
     admin_token: AdminToken = None,
-    min_ready_sidecars: Annotated[
-        int, typer.Option(min=0, help="How many sidecars must serve the current policy to be ready.")
-    ] = 0,
-    playground_proxy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="OUTRIGGER_PLAYGROUND_PROXY",
-            help="The proxy that the dashboard's playground asks (http://HOST:PORT); none without it.",
-        ),
-    ] = None,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="OUTRIGGER_PROMETHEUS",
-            help="The Prometheus that gates of Releases ask (http://HOST:9090).",
-        ),
-    ] = None,
-    webhook_port: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=65535,
-            metavar="PORT",
-            envvar="OUTRIGGER_WEBHOOK_PORT",
-            help="Put sidecars into pods: /inject over TLS.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    webhook_cert: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="OUTRIGGER_WEBHOOK_CERT",
-            help="Its certificate (PEM); else one of our own, kept in a Secret.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    webhook_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar="OUTRIGGER_WEBHOOK_KEY",
-            help="Key of the certificate (PEM).",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    webhook_name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="OUTRIGGER_WEBHOOK_NAME",
-            help="The MutatingWebhookConfiguration that is given our own authority.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    webhook_service: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="OUTRIGGER_WEBHOOK_SERVICE",
-            help="NAME.NAMESPACE.svc that the API server calls.",
-            rich_help_panel=PANEL,
-        ),
-    ] = None,
-    webhook_secret: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            envvar="OUTRIGGER_WEBHOOK_SECRET",
-            help="The Secret of our own certificate.",
-            rich_help_panel=PANEL,
-        ),
-    ] = "outrigger-webhook",
-    token_review: Annotated[
-        bool,
-        typer.Option(
-            "--token-review",
-            envvar="OUTRIGGER_TOKEN_REVIEW",
-            help="Let sidecars join by their pods' service accounts.",
-            rich_help_panel=PANEL,
-        ),
-    ] = False,
+    min_ready_sidecars: MinReadySidecars = 0,
+    playground_proxy: PlaygroundProxy = None,
+    prometheus: Prometheus = None,
+    webhook_port: WebhookPort = None,
+    webhook_cert: WebhookCert = None,
+    webhook_key: WebhookKey = None,
+    webhook_name: WebhookName = None,
+    webhook_service: WebhookService = None,
+    webhook_secret: WebhookSecret = "outrigger-webhook",
+    token_review: TokenReview = False,
     sidecar_image: SidecarImage = None,
     envoy_image: EnvoyImage = DEFAULT_ENVOY_IMAGE,
     image_pull_policy: ImagePullPolicy = PullPolicy.IF_NOT_PRESENT,
@@ -198,12 +112,7 @@ def control_plane(
     Files are applied at the start; what the API made besides is kept. The first start without an admin
     token prints one, once. SIGINT or SIGTERM ends it.
     """
-    if (push_cert is None) is not (push_key is None):
-        raise typer.BadParameter("--push-cert and --push-key go together", param_hint="--push-cert")
-    if push_client_ca is not None and push_cert is None:
-        raise typer.BadParameter("needs --push-cert and --push-key", param_hint="--push-client-ca")
-    if (webhook_cert is None) is not (webhook_key is None):
-        raise typer.BadParameter("--webhook-cert and --webhook-key go together", param_hint="--webhook-cert")
+    check_together(push_cert, push_key, push_client_ca, webhook_cert, webhook_key)
     cluster = None
     if webhook_port is not None or token_review:
         from control_plane.kubernetes_client import own_namespace  # noqa: PLC0415 - only in a cluster
@@ -237,28 +146,13 @@ def control_plane(
     from ext_proc.quick_start import quick_imports  # noqa: PLC0415
 
     with quick_imports():
-        from control_plane.kubernetes_client import KubeConfigError, KubernetesError  # noqa: PLC0415
-        from control_plane.playground import origin_of  # noqa: PLC0415
-        from control_plane.push.server import PushAddressError  # noqa: PLC0415
-        from control_plane.registry.errors import RegistryError  # noqa: PLC0415
-        from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
-        from control_plane.resources.urls import check_url  # noqa: PLC0415
         from control_plane.settings import ControlPlaneSettings, PushTls  # noqa: PLC0415
-        from control_plane.webhook.tls import CertificateFilesError  # noqa: PLC0415
-        from control_plane.wiring import run_control_plane  # noqa: PLC0415
 
-    try:
-        proxy = origin_of(playground_proxy) if playground_proxy else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--playground-proxy") from None
-    try:
-        metrics_from = check_url(prometheus) if prometheus else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--prometheus") from None
+        proxy, metrics_from = proxy_origin(playground_proxy), prometheus_url(prometheus)
     settings = ControlPlaneSettings(
         api_host=bind,
         api_port=api_port,
-        push_address=push_address or _address(bind, push_port),
+        push_address=push_address or address(bind, push_port),
         push_tls=PushTls(push_cert, push_key, push_client_ca) if push_cert and push_key else None,
         metrics_port=metrics_port,
         data_dir=data_dir.absolute(),
@@ -272,6 +166,25 @@ def control_plane(
         show_notices=notices,
         prometheus=metrics_from,
     )
+    _run(settings, cluster)
+
+
+def _run(settings: ControlPlaneSettings, cluster: WebhookSettings | None) -> None:
+    """Run it until a signal.
+
+    Raises:
+        CommandFailed: it cannot be started; the message says what to do.
+    """
+    from ext_proc.quick_start import quick_imports  # noqa: PLC0415
+
+    with quick_imports():
+        from control_plane.kubernetes_client import KubeConfigError, KubernetesError  # noqa: PLC0415
+        from control_plane.push.server import PushAddressError  # noqa: PLC0415
+        from control_plane.registry.errors import RegistryError  # noqa: PLC0415
+        from control_plane.resources.problems import InvalidDocumentsError  # noqa: PLC0415
+        from control_plane.webhook.tls import CertificateFilesError  # noqa: PLC0415
+        from control_plane.wiring import run_control_plane  # noqa: PLC0415
+
     try:
         run_control_plane(settings, cluster)
     except InvalidDocumentsError as refused:
@@ -288,9 +201,6 @@ def control_plane(
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise CommandFailed(
-            f"cannot listen on {bind} port {api_port} ({reason}); choose another with --api-port or --bind"
+            f"cannot listen on {settings.api_host} port {settings.api_port} ({reason}); "
+            "choose another with --api-port or --bind"
         ) from None
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

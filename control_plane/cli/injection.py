@@ -35,6 +35,41 @@ def _option(variable: str, text: str, **more: Any) -> Any:
     return typer.Option(envvar=f"OUTRIGGER_{variable}", help=text, rich_help_panel=PANEL, **more)
 
 
+# The webhook, which the control plane serves.
+WebhookPort = Annotated[
+    int | None,
+    _option("WEBHOOK_PORT", "Put sidecars into pods: /inject over TLS.", metavar="PORT", min=1, max=65535),
+]
+WebhookCert = Annotated[
+    Path | None,
+    _option("WEBHOOK_CERT", "Its certificate (PEM); else one of our own, kept in a Secret.", metavar="FILE"),
+]
+WebhookKey = Annotated[Path | None, _option("WEBHOOK_KEY", "Key of the certificate (PEM).", metavar="FILE")]
+WebhookName = Annotated[
+    str | None,
+    _option(
+        "WEBHOOK_NAME",
+        "The MutatingWebhookConfiguration that is given our own authority.",
+        metavar="NAME",
+    ),
+]
+WebhookService = Annotated[
+    str | None, _option("WEBHOOK_SERVICE", "NAME.NAMESPACE.svc that the API server calls.", metavar="NAME")
+]
+WebhookSecret = Annotated[
+    str, _option("WEBHOOK_SECRET", "The Secret of our own certificate.", metavar="NAME")
+]
+TokenReview = Annotated[
+    bool,
+    typer.Option(
+        "--token-review",
+        envvar="OUTRIGGER_TOKEN_REVIEW",
+        help="Let sidecars join by their pods' service accounts.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+# What it puts into pods, as `outrigger inject` does.
 SidecarImage = Annotated[
     str | None, _option("SIDECAR_IMAGE", "Image of the processor's container.", metavar="IMAGE")
 ]
