@@ -10,7 +10,7 @@ import resource
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,6 +138,28 @@ def raise_descriptor_limit() -> None:
     """Allow as many open files as the system lets us."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def one_by_one(port: int, requests: Iterable[bytes]) -> list[tuple[Answer, float]]:
+    """Send each request when the one before is answered; return the answers, and after how many seconds.
+
+    They share a connection as long as it lasts. Who answers a request before all of it has come says
+    `connection: close`, and nothing more may be sent there (RFC 9112, section 9.6).
+    """
+    answered: list[tuple[Answer, float]] = []
+    connection = await connect(port)
+    try:
+        for request in requests:
+            began = time.monotonic()
+            await connection.send(request)
+            answer = await connection.receive()
+            answered.append((answer, time.monotonic() - began))
+            if answer.get("connection") == "close":
+                connection.writer.close()
+                connection = await connect(port)
+        return answered
+    finally:
+        connection.writer.close()
 
 
 async def burst(port: int, count: int, document: dict[str, Any], seconds: float) -> list[Answer]:

@@ -44,6 +44,14 @@ kind: Model
 metadata: {{name: m}}
 spec: {{versions: [{{name: v1, backend: rude}}]}}
 ---
+kind: Backend
+metadata: {{name: patient}}
+spec: {{url: "http://127.0.0.1:{rude}/v1"}}
+---
+kind: Model
+metadata: {{name: patient}}
+spec: {{versions: [{{name: v1, backend: patient}}]}}
+---
 kind: Model
 metadata: {{name: few}}
 spec: {{versions: [{{name: v1, backend: rude}}]}}
@@ -333,7 +341,7 @@ def deaf(sky: Mesh, request: bytes) -> socket.socket:
 def all_that_comes(one: socket.socket) -> bytes:
     """Read to the end of a chunked answer and close the connection."""
     body = bytearray()
-    one.settimeout(10)
+    one.settimeout(30)
     while not body.endswith(b"\r\n0\r\n\r\n"):
         body += one.recv(1 << 20) or b"\r\n0\r\n\r\n"
     one.close()
@@ -343,14 +351,16 @@ def all_that_comes(one: socket.socket) -> bytes:
 async def test_a_slow_reader_holds_nobody_up(sky: Mesh, rude: RudeProvider, script: str) -> None:
     """Eight MiB pass to the others while ten read nothing; the processor holds them for all together."""
     piece = chunk(event(delta("x" * 64 * 1024)))
-    headers = rude.script(script, [0.3, STREAM_HEAD, *[piece] * 128, DONE, STREAM_END])
-    document = question(script, stream=True)
+    headers = rude.script(script, [Act.HOLD, STREAM_HEAD, *[piece] * 128, DONE, STREAM_END])
+    document = question(script, "patient", stream=True)
     leader = asyncio.create_task(post(sky.proxy_port, document, headers, seconds=20))
     await seen(rude, script, 1)
     slow = [deaf(sky, json_request(CHAT, document, list(headers.items()))) for _ in range(10)]
     quick = [asyncio.create_task(post(sky.proxy_port, document, headers, seconds=20)) for _ in range(2)]
+    await waiting(sky, 12, live=True)
     (pid,) = sky.pids("processor")
     before = rss_bytes(pid)
+    rude.release(script)
     sizes = {len(answer.body) for answer in await asyncio.gather(leader, *quick)}
     assert sizes.pop() > 8 * 1024 * 1024
     assert not sizes
