@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-UNNEEDED: Final = ("rich", "httpx._main")
-"""What structlog and httpx load whenever they can, for terminals that no process of ours writes to."""
+UNNEEDED: Final = ("rich", "httpx._main", "h2")
+"""What structlog, httpx and httpcore load whenever they can: for terminals that no process of ours writes to,
+and for HTTP/2, which none of ours asks for."""
 
 
 @contextmanager

@@ -25,6 +25,13 @@ def test_rich_is_not_loaded_within_and_can_be_after() -> None:
     assert _printed(f"{within}import rich\nprint(rich.__name__)") == "rich"
 
 
+def test_http_2_is_not_loaded_within_and_can_be_after() -> None:
+    """Httpcore does without it; the simulated provider, which speaks it, has it all the same."""
+    within = "with quick_imports():\n    import httpcore\n"
+    assert _printed(f"{within}print('h2' in sys.modules)") == "False"
+    assert _printed(f"{within}import h2.connection\nprint(h2.__name__)") == "h2"
+
+
 def test_collections_begin_when_it_serves() -> None:
     """With the thresholds that fit the process, or Python's own."""
     script = "with quick_imports():\n    pass\nstarted()\nprint(gc.isenabled(), gc.get_freeze_count() > 0)"
