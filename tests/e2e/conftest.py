@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.documents import PROVIDER_KEY, SHARED_MESH
+from tests.e2e.governed import ADMIN
 from tests.harness.mesh import OUTRIGGER, Mesh, http_status
 from tests.harness.processes import free_ports, until
 from tests.harness.rude import RudeProvider
@@ -54,11 +55,15 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def mesh(rude: RudeProvider, simulated: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    """The shared mesh (documents: `tests/e2e/documents.py`). Tests must leave it as they found it."""
+    """The shared mesh (documents: `tests/e2e/documents.py`). Tests must leave it as they found it.
+
+    A file that needs more of it borrows it (`tests.e2e.governed.lent`).
+    """
     dead = free_ports(1)[0]
     documents = SHARED_MESH.format(rude=rude.port, simulated=simulated, dead=dead)
     environment = {"E2E_PROVIDER_KEY": PROVIDER_KEY}
-    with Mesh(tmp_path_factory.mktemp("shared"), documents, environment=environment) as started:
+    folder = tmp_path_factory.mktemp("shared")
+    with Mesh(folder, documents, ("--admin-token", ADMIN), environment) as started:
         yield started
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.e2e.governed import lent
 from tests.harness.mesh import Mesh
 from tests.harness.raw_http import Answer, connect, json_request, post
 from tests.harness.rude import RudeProvider, completion, reply
@@ -40,7 +41,7 @@ PLAIN = (
 )
 MESH = """\
 kind: Policy
-metadata: {name: all}
+metadata: {name: everyone}
 spec: {retry: {attempts: 1}, hold: {max: 4s}}
 ---
 kind: Policy
@@ -84,9 +85,9 @@ def documents(port: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def cooling(rude: RudeProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+def cooling(mesh: Mesh, rude: RudeProvider) -> Iterator[Mesh]:
     """A mesh in which each call is tried once and held for 4 s at most."""
-    with Mesh(tmp_path_factory.mktemp("cooling"), documents(rude.port)) as mesh:
+    with lent(mesh, documents(rude.port)):
         yield mesh
 
 

@@ -6,12 +6,13 @@ import asyncio
 import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
+from tests.e2e.documents import PROVIDER_KEY
+from tests.e2e.governed import lent
 from tests.harness.mesh import Mesh
 from tests.harness.processes import until
 from tests.harness.raw_http import Answer, connect, json_request, post
@@ -31,14 +32,13 @@ from tests.harness.rude import (
     stream_reply,
 )
 
-KEY = "sk-of-the-provider-3f9a"
 DOCUMENTS = """\
 kind: Backend
 metadata: {{name: rude}}
 spec:
   url: "http://127.0.0.1:{rude}/v1"
   default: true
-  credentials: {{env: E2E_MASKED_KEY}}
+  credentials: {{env: E2E_PROVIDER_KEY}}
 ---
 kind: Model
 metadata: {{name: masked}}
@@ -72,7 +72,7 @@ spec:
   answer: "So is mine: 13900139000"
 ---
 kind: Policy
-metadata: {{name: all}}
+metadata: {{name: everyone}}
 spec:
   redaction: {{prompts: true}}
   session: {{enabled: true}}
@@ -104,11 +104,10 @@ _QUESTIONS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def masking(rude: RudeProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+def masking(mesh: Mesh, rude: RudeProvider) -> Iterator[Mesh]:
     """A mesh that masks every prompt."""
-    folder: Path = tmp_path_factory.mktemp("masking")
-    with Mesh(folder, DOCUMENTS.format(rude=rude.port), environment={"E2E_MASKED_KEY": KEY}) as started:
-        yield started
+    with lent(mesh, DOCUMENTS.format(rude=rude.port)):
+        yield mesh
 
 
 def asking(*contents: Any, model: str = "masked", **more: Any) -> dict[str, Any]:
@@ -330,7 +329,7 @@ async def test_a_second_try_carries_the_same_masked_body(
     assert first.body == second.body
     for seen in (first, second):
         assert seen.json()["model"] == "upstream-masked"
-        assert seen.get("authorization") == f"Bearer {KEY}"
+        assert seen.get("authorization") == f"Bearer {PROVIDER_KEY}"
         assert PHONE not in raw([seen])
 
 
@@ -349,7 +348,7 @@ async def test_another_model_stands_in_with_the_same_masks(
     assert (got.status, text_of(got)) == (200, text)
     *failed, last = rude.seen(script)
     assert {seen.json()["model"] for seen in failed} == {"upstream-falling"}
-    assert (last.json()["model"], last.get("authorization")) == ("upstream-masked", f"Bearer {KEY}")
+    assert (last.json()["model"], last.get("authorization")) == ("upstream-masked", f"Bearer {PROVIDER_KEY}")
     assert {seen.json()["messages"][0]["content"] for seen in (*failed, last)} == {"call [PHONE_1] [EMAIL_1]"}
     assert not [item for item in (PHONE, MAIL) if item in raw([*failed, last])]
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from tests.e2e.governed import lent
 from tests.harness.mesh import Mesh
 from tests.harness.processes import eventually
 from tests.harness.raw_http import Answer, ask, connect, json_request, post
@@ -42,7 +43,7 @@ metadata: {{name: rude}}
 spec: {{url: "http://127.0.0.1:{port}/v1", default: true}}
 ---
 kind: Policy
-metadata: {{name: all}}
+metadata: {{name: everyone}}
 spec: {{session: {{enabled: true, turns: 3}}, retry: {{attempts: 1}}}}
 ---
 kind: Policy
@@ -79,10 +80,10 @@ def documents(port: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def mesh(rude: RudeProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    """A mesh that keeps sessions in memory."""
-    with Mesh(tmp_path_factory.mktemp("sessions"), documents(rude.port)) as started:
-        yield started
+def mesh(mesh: Mesh, rude: RudeProvider) -> Iterator[Mesh]:
+    """The shared mesh, with sessions, which it keeps in memory."""
+    with lent(mesh, documents(rude.port)):
+        yield mesh
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.governed import lent
 from tests.harness.mesh import Mesh
 from tests.harness.raw_http import Answer, post
 from tests.harness.rude import Piece, RudeProvider, Seen, completion, reply
@@ -73,13 +74,10 @@ def _embedded(seen: Seen) -> list[Piece]:
 
 
 @pytest.fixture(scope="module")
-def similar(
-    rude: RudeProvider, vectors: RudeProvider, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mesh]:
+def similar(mesh: Mesh, rude: RudeProvider, vectors: RudeProvider) -> Iterator[Mesh]:
     """A mesh with one Model for each embedder."""
-    documents = DOCUMENTS.format(rude=rude.port, vectors=vectors.port)
-    with Mesh(tmp_path_factory.mktemp("similar"), documents) as started:
-        yield started
+    with lent(mesh, DOCUMENTS.format(rude=rude.port, vectors=vectors.port)):
+        yield mesh
 
 
 async def ask(mesh: Mesh, model: str, text: str, headers: dict[str, str], *, stream: bool = False) -> Answer:
