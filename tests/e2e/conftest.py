@@ -21,14 +21,14 @@ from tests.harness.rude import RudeProvider
 LOG_TAIL_CHARACTERS = 6000
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def rude() -> Iterator[RudeProvider]:
     """The provider that answers byte for byte what a test tells it to."""
     with RudeProvider() as provider:
         yield provider
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a simulated provider (`outrigger provider`), quick and without faults."""
     port = free_ports(1)[0]
@@ -53,7 +53,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         process.wait(10)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mesh(rude: RudeProvider, simulated: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     """The shared mesh (documents: `tests/e2e/documents.py`). Tests must leave it as they found it.
 
