@@ -75,9 +75,10 @@ lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile --quiet --upgrade pyproject.toml --extra dev --extra semantic --python-version 3.11 \
 	  --no-emit-index-url --no-header --output-file requirements.lock
 
-proto: $(STAMP) ## Regenerate the push stream's stubs
+proto: $(STAMP) ## Regenerate the stubs of the push stream and of the access log
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
 	  ext_proc/contract/push.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. ext_proc/agent/access_log.proto
 
 crds: $(STAMP) ## Write the custom resource definitions from the models
 	$(BIN)/python -m control_plane.crds k8s/chart/crds

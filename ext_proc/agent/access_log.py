@@ -1,128 +1,90 @@
-"""Envoy's access log, streamed to the agent: one entry a finished request → `RequestRecord` → the sinks.
+"""Envoy's access log, sent to the agent: one line a finished request → `RequestRecord` → the sinks.
 
-Speaks `envoy.service.accesslog.v3.AccessLogService`. Whatever an entry holds, the stream goes on: Envoy
-would drop entries while it connects again.
+Speaks `opentelemetry.proto.collector.logs.v1.LogsService`, as its server. Whatever a line holds, those after
+it are taken.
 
-The processor's decisions come in the dynamic metadata `outrigger`; the token numbers of a stream that
-nobody reads come from Envoy's `sse_to_metadata` filter in `outrigger.stream`; whether the processor was
-passed by comes from Envoy's own record of its calls, the filter state of ext_proc. See
-https://www.envoyproxy.io/docs/envoy/latest/api-v3/data/accesslog/v3/accesslog.proto.
+The processor's decisions come in the dynamic metadata `outrigger`; the token numbers of an answer that
+nobody reads come from Envoy's own filters; whether the processor was passed by comes from Envoy's own record
+of its calls. See https://opentelemetry.io/docs/specs/otlp/.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from functools import lru_cache
+from re import sub
+from typing import Any, Final
 
 import grpc
-from envoy.data.accesslog.v3 import accesslog_pb2
-from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
-from google.protobuf import struct_pb2
 
-from ext_proc.agent.bootstrap import ATTEMPTS
+from ext_proc.agent.access_log_format import ABSENT, Line, read_line
+from ext_proc.agent.access_log_pb2 import Export
 from ext_proc.agent.render.routes import UNDECIDED
-from ext_proc.contract import headers, telemetry
 from ext_proc.contract.routes import ORIGIN_ROUTE
+from ext_proc.contract.telemetry import Call, unpack
 from ext_proc.openai.paths import PARSED
 from ext_proc.openai.usage import MAX_TOKENS
 from ext_proc.telemetry.record import Bypass, RecordSink, RequestRecord
 from ext_proc.telemetry.throttle import Throttled
 
-STREAM_NAMESPACE: Final = "outrigger.stream"
-REQUEST_NAMESPACE: Final = "outrigger.request"
-REQUEST_ID: Final = "id"
-EXT_PROC_STATE: Final = "envoy.filters.http.ext_proc"
-# In the serialised Struct: key "failed_open", value { bool_value: true }. Looked for as bytes because
-# almost every entry says false, and unpacking it costs as much as all the rest.
-_FAILED_OPEN: Final = b"\x0bfailed_open\x12\x02\x20\x01"
-_UNAVAILABLE: Final = grpc.StatusCode.UNAVAILABLE.value[0]
-_DEADLINE_EXCEEDED: Final = grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
-_CALL_STATES: Final = (
-    "request_header_call_status",
-    "request_body_call_status",
-    "grpc_status_before_first_call",
-)
+SERVICE: Final = "opentelemetry.proto.collector.logs.v1.LogsService"
+METHOD: Final = "Export"
+_TAKEN: Final = b""  # an empty ExportLogsServiceResponse
+_UNAVAILABLE: Final = str(grpc.StatusCode.UNAVAILABLE.value[0])
+_DEADLINE_EXCEEDED: Final = str(grpc.StatusCode.DEADLINE_EXCEEDED.value[0])
 # With these an answer that had begun did not come to its end.
 _CUTTING_FLAGS: Final = frozenset(
     {
-        "upstream_request_timeout",
-        "local_reset",
-        "upstream_remote_reset",
-        "upstream_connection_termination",
-        "stream_idle_timeout",
-        "upstream_max_stream_duration_reached",
-        "duration_timeout",
-        "upstream_protocol_error",
-        "overload_manager",
+        "upstream-request-timeout",
+        "local-reset",
+        "upstream-remote-reset",
+        "upstream-connection-termination",
+        "stream-idle-timeout",
+        "upstream-max-stream-duration-reached",
+        "duration-timeout",
+        "upstream-protocol-error",
+        "overload-manager-terminated",
     }
 )
-_CLIENT_LEFT: Final = frozenset({"downstream_connection_termination", "downstream_remote_reset"})
+_CLIENT_LEFT: Final = frozenset({"downstream-connection-termination", "downstream-remote-reset"})
 _CUT_DETAILS: Final = "upstream_reset_after_response_started"
 # By the end of the path, as what precedes it is the Backend's once the route has rewritten it; in this order,
 # since chat ends like completions.
 _OPERATIONS: Final = tuple((path.removeprefix("/v1"), operation.value) for path, operation in PARSED.items())
 
 
-class AttemptSink(Protocol):
-    """Who is told of attempts."""
-
-    def take(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
-        """Take one entry of the log of attempts."""
-        ...
-
-
-class AccessLogSink(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]
+class AccessLogSink:
     """Hands every finished request to each sink, in order.
 
     Args:
         sinks: who wants records. One that fails is told to the log and does not keep the others from theirs.
-        attempts: who wants the entries of the log of attempts.
-        warnings: where malformed entries and failing sinks are told.
+        warnings: where malformed lines and failing sinks are told.
     """
 
-    def __init__(
-        self, sinks: Iterable[RecordSink], warnings: Throttled, attempts: AttemptSink | None = None
-    ) -> None:
+    def __init__(self, sinks: Iterable[RecordSink], warnings: Throttled) -> None:
         self._sinks = tuple(sinks)
-        self._attempts = attempts
         self._warnings = warnings
 
     def register(self, server: grpc.aio.Server) -> None:
         """Add the service to `server`."""
-        als_pb2_grpc.add_AccessLogServiceServicer_to_server(self, server)
+        export = grpc.unary_unary_rpc_method_handler(self._export, request_deserializer=Export.FromString)
+        service = grpc.method_handlers_generic_handler(SERVICE, {METHOD: export})
+        server.add_generic_rpc_handlers((service,))
 
-    async def StreamAccessLogs(
-        self,
-        request_iterator: AsyncIterator[als_pb2.StreamAccessLogsMessage],
-        context: grpc.aio.ServicerContext[Any, Any],
-    ) -> als_pb2.StreamAccessLogsResponse:
-        """Read entries until Envoy ends the stream."""
-        take = self.take
-        async for message in request_iterator:
-            if message.identifier.log_name == ATTEMPTS:
-                take = self.take_attempt
-            for entry in message.http_logs.log_entry:
-                take(entry)
-        return als_pb2.StreamAccessLogsResponse()
+    async def _export(self, message: Export, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+        for resource in message.resource_logs:
+            for scope in resource.scope_logs:
+                for record in scope.log_records:
+                    self.take(record.time_unix_nano, record.body.string_value)
+        return _TAKEN
 
-    def take_attempt(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
-        """Hand on one entry of the log of attempts."""
-        if self._attempts is None:
-            return
+    def take(self, started_ns: int, line: bytes) -> None:
+        """Hand one request to the sinks: when it began, in nanoseconds since the epoch, and its line."""
         try:
-            self._attempts.take(entry)
+            record = to_record(started_ns, read_line(line.decode("utf-8", "replace")))
         except Exception as error:
-            self._warnings.warning("an attempt's entry cannot be read", error=error)
-
-    def take(self, entry: accesslog_pb2.HTTPAccessLogEntry) -> None:
-        """Hand one entry to the sinks."""
-        try:
-            record = to_record(entry)
-        except Exception as error:
-            self._warnings.warning("an access-log entry cannot be read", error=error)
-            return
-        if record is None:
+            self._warnings.warning("a line of the access log cannot be read", error=error)
             return
         for sink in self._sinks:
             try:
@@ -132,99 +94,80 @@ class AccessLogSink(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc
                 self._warnings.warning("a call was not counted", sink=type(sink).__name__, error=error)
 
 
-def to_record(entry: accesslog_pb2.HTTPAccessLogEntry) -> RequestRecord | None:
-    """Return the record of a finished request; None for an entry about a try or an unfinished request."""
-    common, request, response = entry.common_properties, entry.request, entry.response
-    if common.access_log_type not in (accesslog_pb2.NotSet, accesslog_pb2.DownstreamEnd):
-        return None
-    if common.intermediate_log_entry:
-        return None
-    decided, stream, request_id = _metadata(common)
-    flags = [field.name for field, value in common.response_flags.ListFields() if value]
-    status = response.response_code.value
-    answered = response.response_headers
-    own_answer = answered.get(headers.ERROR, "")
-    bypass = _bypass(common)
-    operation = _name(decided, telemetry.OPERATION)
-    if bypass is not None and not operation:
-        operation = _operation(request.original_path or request.path)
-    input_tokens = _tokens(decided.get(telemetry.INPUT_TOKENS, stream.get(telemetry.INPUT_TOKENS)))
-    output_tokens = _tokens(decided.get(telemetry.OUTPUT_TOKENS, stream.get(telemetry.OUTPUT_TOKENS)))
-    first_byte = common.time_to_first_downstream_tx_byte
-    start = common.start_time
+def to_record(started_ns: int, line: Line) -> RequestRecord:
+    """Return the record of a finished request.
+
+    Raises:
+        ValueError: a number is none.
+    """
+    call = unpack(line.call)
+    flags = _flags(line.flags)
+    status = int(line.status)
+    own_answer = _text(line.own_answer)
     # The processor's own origin is no provider.
-    attempts = common.upstream_request_attempt_count if common.route_name != ORIGIN_ROUTE else 0
+    attempts = int(line.attempts) if line.route != ORIGIN_ROUTE else 0
+    bypass = _bypass(line)
+    operation = call.operation
+    if bypass is not None and not operation:
+        operation = _operation(line.path)
+    # By place, as naming two dozen fields costs more than all the rest.
     return RequestRecord(
-        started_ns=start.seconds * 1_000_000_000 + start.nanos,
-        duration_s=_seconds(common.duration) or _seconds(common.time_to_last_downstream_tx_byte),
-        first_byte_s=_seconds(first_byte) if common.HasField("time_to_first_downstream_tx_byte") else None,
-        status=status,
-        aborted=_aborted(status, flags, response.response_code_details, bool(own_answer)),
-        failure=flags[0].replace("_", "-") if flags else "",
-        attempts=attempts,
-        bypass=bypass,
-        own_answer=own_answer,
-        backend=_backend(common.upstream_cluster, answered, decided) if attempts else "",
-        operation=operation,
-        model=_name(decided, telemetry.MODEL),
-        version=_name(decided, telemetry.VERSION),
-        release=_name(decided, telemetry.RELEASE),
-        assigned=_name(decided, telemetry.ASSIGNED),
-        cache=_name(decided, telemetry.CACHE),
-        tier=_name(decided, telemetry.TIER),
-        stream=bool(decided.get(telemetry.STREAM, False)),
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        estimated=bool(decided.get(telemetry.ESTIMATED, False)),
-        filtered=bool(decided.get(telemetry.FILTERED, False)),
-        traceparent=request.request_headers["traceparent"] if request.request_headers else "",
-        request_id=request_id or request.request_id,
+        started_ns,
+        _seconds(line),
+        status,
+        None if line.first_byte_us == ABSENT else int(line.first_byte_us) / 1e6,
+        _aborted(status, flags, line.details, bool(own_answer)),
+        flags[0] if flags else "",
+        attempts,
+        bypass,
+        own_answer,
+        _backend(line, call) if attempts else "",
+        operation,
+        call.model,
+        call.version,
+        call.release,
+        call.assigned,
+        call.cache,
+        call.tier,
+        call.stream != "",
+        _tokens(line.read_input_tokens, line.input_tokens),
+        _tokens(line.read_output_tokens, line.output_tokens),
+        line.filtered != ABSENT,
+        _text(line.traceparent),
+        _text(line.request_id),
     )
 
 
-def _metadata(common: accesslog_pb2.AccessLogCommon) -> tuple[dict[str, Any], dict[str, Any], str]:
-    decided: dict[str, Any] = {}
-    stream: dict[str, Any] = {}
-    request_id = ""
-    for namespace, struct in common.metadata.filter_metadata.items():
-        if namespace == telemetry.NAMESPACE:
-            decided = _plain(struct)
-        elif namespace == STREAM_NAMESPACE:
-            stream = _plain(struct)
-        elif namespace == REQUEST_NAMESPACE:
-            request_id = str(_plain(struct).get(REQUEST_ID, ""))
-    return decided, stream, request_id
+def _text(field: str) -> str:
+    return "" if field == ABSENT else field
 
 
-def _plain(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """Return the texts, numbers and booleans of a Struct; what is empty, zero or anything else is False."""
-    # Twice as quick as asking each value for its kind.
-    return {
-        name: value.string_value or value.number_value or value.bool_value
-        for name, value in struct.fields.items()
-    }
+@lru_cache(maxsize=256)
+def _flags(words: str) -> tuple[str, ...]:
+    """Return Envoy's response flags in kebab case."""
+    if words == ABSENT:
+        return ()
+    return tuple(sub(r"(?<!^)(?=[A-Z])", "-", word).lower() for word in words.split(","))
 
 
-def _bypass(common: accesslog_pb2.AccessLogCommon) -> Bypass | None:
-    undecided = common.route_name.startswith(UNDECIDED)
-    state = common.filter_state_objects.get(EXT_PROC_STATE)
-    failed_open = state is not None and _FAILED_OPEN in state.value
-    if not undecided:
+def _seconds(line: Line) -> float:
+    return int(line.lasted_ms) / 1e3 if line.whole_us == ABSENT else int(line.whole_us) / 1e6
+
+
+def _bypass(line: Line) -> Bypass | None:
+    failed_open = line.failed_open == "1"
+    if not line.route.startswith(UNDECIDED):
         return Bypass.ANSWER_UNREAD if failed_open else None
     # Until the processor decides, every request is on this route; one that it answers itself stays there.
-    if not failed_open and common.upstream_request_attempt_count == 0:
+    if not failed_open and line.attempts == "0":
         return None
-    if state is None:
-        return Bypass.ERROR
-    calls = struct_pb2.Struct()
-    state.Unpack(calls)
-    statuses = {int(calls.fields[name].number_value) for name in _CALL_STATES if name in calls.fields}
+    statuses = (line.headers_call, line.body_call, line.first_call)
     if _UNAVAILABLE in statuses:
         return Bypass.UNAVAILABLE
     return Bypass.TIMEOUT if _DEADLINE_EXCEEDED in statuses else Bypass.ERROR
 
 
-def _aborted(status: int, flags: list[str], details: str, own_answer: bool) -> bool:
+def _aborted(status: int, flags: tuple[str, ...], details: str, own_answer: bool) -> bool:
     if status == 0 or not _CLIENT_LEFT.isdisjoint(flags):
         return True
     if own_answer:
@@ -235,28 +178,22 @@ def _aborted(status: int, flags: list[str], details: str, own_answer: bool) -> b
     return began and (details.startswith(_CUT_DETAILS) or not _CUTTING_FLAGS.isdisjoint(flags))
 
 
-def _backend(cluster: str, answered: Any, decided: dict[str, Any]) -> str:
+def _backend(line: Line, call: Call) -> str:
     """Return who answered: the stamp of the Backend itself, else the cluster's name without its digest."""
-    if headers.BACKEND in answered:
-        return str(answered[headers.BACKEND])
-    return cluster.rpartition(".")[0] or str(decided.get(telemetry.BACKEND, ""))
+    return _text(line.backend) or line.cluster.rpartition(".")[0] or call.backend
 
 
 def _operation(path: str) -> str:
-    path = path.partition("?")[0]
     return next((operation for suffix, operation in _OPERATIONS if path.endswith(suffix)), "")
 
 
-def _name(decided: dict[str, Any], field: str) -> str:
-    value = decided.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def _tokens(value: object) -> int | None:
-    if not isinstance(value, float) or not math.isfinite(value) or not 0 <= value <= MAX_TOKENS:
+def _tokens(read: str, looked_into: str) -> int | None:
+    """Return what the processor has read, else what Envoy has found; None for what no count can be."""
+    text = looked_into if read == ABSENT else read
+    if text == ABSENT:
         return None
-    return int(value)
-
-
-def _seconds(duration: Any) -> float:
-    return float(duration.seconds + duration.nanos / 1e9)
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if math.isfinite(value) and 0 <= value <= MAX_TOKENS else None

@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Final, NoReturn
 
+from ext_proc.agent.access_log_format import line_format
 from ext_proc.agent.local_replies import render_local_replies
 from ext_proc.contract import headers
 from ext_proc.contract.envoy_options import envoy_options
@@ -27,9 +28,20 @@ POLICY_WITHIN: Final = "15s"
 """How long an Envoy in a pod waits for its clusters, and then for its routes, before it listens without."""
 DRAIN: Final = {"fixed_delay": "15s", "percentage": {"numerator": 100}}
 """How long an Envoy beside an application that is told to stop goes on."""
+MAX_HEALTH_CONNECTIONS: Final = 256
 TYPES = "type.googleapis.com"
 ATTEMPTS: Final = "attempts"
 """The name of the log of attempts, `attempt_log` is its reader."""
+FORGED_PREFIXES: Final = (
+    "x_outrigger-",
+    "x_outrigger_",
+    "x-outrigger_",
+    "x-envoy-",
+    "x-envoy_",
+    "x_envoy-",
+    "x_envoy_",
+)
+"""Other names that only the inside may use. Servers behind gateways take an underscore for a hyphen."""
 
 
 def render_bootstrap(settings: EnvoySettings) -> str:
@@ -51,7 +63,8 @@ def render_bootstrap(settings: EnvoySettings) -> str:
         "agent_socket": str(settings.run_dir.agent_socket),
         "inner_socket": str(settings.run_dir.inner_socket),
         "processor_endpoints": endpoints,
-        "forged_headers": f"{forged_headers_regex(headers.PREFIX, headers.INBOUND)}|x[-_]envoy[-_].*",
+        "access_log_line": line_format(),
+        "forged_headers": forged_headers_regex(headers.PREFIX, headers.INBOUND),
         "local_replies": render_local_replies(),
         "inner_local_replies": render_local_replies(named=False),
         "attempt_log": _attempt_log(),
@@ -62,12 +75,18 @@ def render_bootstrap(settings: EnvoySettings) -> str:
     origins = [_origin(settings, worker) for worker in range(settings.workers)]
     health = [_health_listener(settings.health_address)] if settings.health_address is not None else []
     texts["health_listeners"] = "\n".join(f"    - {json.dumps(listener)}" for listener in health)
+    forged = [{"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in FORGED_PREFIXES]
+    texts["forged_prefixes"] = "\n".join(f"{' ' * 24}- {json.dumps(one)}" for one in forged)
     texts["origin_clusters"] = "\n".join(f"    - {json.dumps(origin)}" for origin in origins)
     return Template(_template()).substitute(texts)
 
 
 def _health_listener(address: Address) -> dict[str, object]:
-    """Return what answers a kubelet: `/healthz` at once, `/wait` after a while, which delays a stop."""
+    """Return what answers a kubelet: `/healthz` at once, `/wait` after a while, which delays a stop.
+
+    It stands on the pod's address without a key, so connections are bounded in number and in what they may
+    leave undone. A kubelet opens one for each probe.
+    """
     answer = {"status": 200, "body": {"inline_string": "ok\n"}}
     slow = {"@type": f"{TYPES}/envoy.extensions.filters.http.fault.v3.HTTPFault", "delay": DRAIN}
     routes = [
@@ -82,7 +101,10 @@ def _health_listener(address: Address) -> dict[str, object]:
         "@type": f"{TYPES}/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "health",
         "codec_type": "HTTP1",
-        "common_http_protocol_options": {"idle_timeout": "60s"},
+        "common_http_protocol_options": {"idle_timeout": "10s", "max_connection_duration": "60s"},
+        "request_headers_timeout": "5s",
+        # Above the delay of `/wait`, which counts as a request that is still being read.
+        "request_timeout": "20s",
         "route_config": {"virtual_hosts": [{"name": "health", "domains": ["*"], "routes": routes}]},
         "http_filters": [
             {
@@ -98,7 +120,15 @@ def _health_listener(address: Address) -> dict[str, object]:
     socket: dict[str, object] = {"address": address.host, "port_value": address.port}
     if address.host == "::":
         socket["ipv4_compat"] = True
-    filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
+    limit = {
+        "@type": f"{TYPES}/envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit",
+        "stat_prefix": "health",
+        "max_connections": MAX_HEALTH_CONNECTIONS,
+    }
+    filters = [
+        {"name": "envoy.filters.network.connection_limit", "typed_config": limit},
+        {"name": "envoy.filters.network.http_connection_manager", "typed_config": manager},
+    ]
     return {
         "name": "health",
         "address": {"socket_address": socket},
@@ -156,19 +186,12 @@ def _template() -> str:
 def forged_headers_regex(prefix: str, kept: Sequence[str]) -> str:
     """Return a regular expression for every header name that begins with `prefix` but those in `kept`.
 
-    A hyphen of the prefix may be an underscore: servers behind gateways take both for the same. RE2 has no
-    look-ahead, so the names left over are spelled out as the complement of a prefix tree.
+    RE2 has no look-ahead, so the names left over are spelled out as the complement of a prefix tree. It has
+    to begin with `^`: a name that begins otherwise is then refused by comparing a few bytes.
     """
     if not all(name.startswith(prefix) for name in kept):
         raise ValueError("kept names must begin with the prefix")
-    suffixes = [name.removeprefix(prefix) for name in kept]
-    hyphenated = re.escape(prefix) + _complement(suffixes)
-    parts = prefix.split("-")
-    underscored = [
-        re.escape("-".join(parts[: index + 1])) + "_" + "[-_]".join(map(re.escape, parts[index + 1 :])) + ".*"
-        for index in range(len(parts) - 1)
-    ]
-    return "|".join([hyphenated, *underscored])
+    return f"^{re.escape(prefix)}{_complement([name.removeprefix(prefix) for name in kept])}"
 
 
 def _complement(words: Sequence[str]) -> str:

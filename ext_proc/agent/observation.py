@@ -76,8 +76,8 @@ class Observation:
         sinks: list[RecordSink] = [self._metrics, self.counts]
         if self._spans is not None:
             sinks.append(self._spans)
-        self._attempts = AttemptLog()
-        self._sink = AccessLogSink(sinks, Throttled(log, now), self._attempts)
+        self._attempts = AttemptLog(Throttled(log, now))
+        self._sink = AccessLogSink(sinks, Throttled(log, now))
         address = settings.metrics_address
         folder = FolderCollector(settings.run_dir.metrics, log, now)
         try:
@@ -98,8 +98,9 @@ class Observation:
         return self._server.port
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Add the access-log service to the agent's gRPC server."""
+        """Add the services that Envoy logs to to the agent's gRPC server."""
         self._sink.register(server)
+        self._attempts.register(server)
 
     def tell_attempts(self, tell: Callable[[push_pb2.Snapshot], None]) -> None:
         """Hand attempts on by `tell` from now on."""

@@ -1,13 +1,16 @@
 """What the processor tells the agent about an exchange, through Envoy's dynamic metadata and access log.
 
-The processor writes a struct under `NAMESPACE`; Envoy copies it into the access-log entry that it streams
-to the agent; the agent counts. So each request is counted once, even when the processor died under it.
-Envoy writes the response headers that say what became of a request from it, too.
+The processor writes a struct under `NAMESPACE`; Envoy copies it into the access-log line that it sends to the
+agent; the agent counts. So each request is counted once, even when the processor died under it. Envoy writes
+the response headers that say what became of a request from it, too.
+
+Each field that Envoy looks up costs it about a microsecond. So what only the agent reads is one text, `CALL`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 NAMESPACE: Final = "outrigger"
 
@@ -26,4 +29,35 @@ STREAM: Final = "stream"  # true when the caller asked for a stream
 INPUT_TOKENS: Final = "input_tokens"
 OUTPUT_TOKENS: Final = "output_tokens"
 FILTERED: Final = "filtered"  # 1 for an answer that a filter cut short or the model refused, if it was read
-ESTIMATED: Final = "estimated"  # true when the token numbers are an estimate
+
+CALL: Final = "call"  # a `Call`
+SEEN_BY_ENVOY: Final = frozenset((SHOWN_MODEL, VERSION, CACHE, CLAMPED, KEY))
+"""What Envoy itself writes into headers or decides on."""
+# No configured name has it.
+_SEPARATOR: Final = "\x1e"
+
+
+class Call(NamedTuple):
+    """What the agent is told of a call, by the names above; a text is empty where there is nothing."""
+
+    model: str = ""
+    version: str = ""
+    release: str = ""
+    assigned: str = ""
+    backend: str = ""
+    operation: str = ""
+    cache: str = ""
+    tier: str = ""
+    stream: str = ""
+
+
+def pack(told: Iterable[tuple[str, str | bool | float]]) -> str:
+    """Return the text of a `Call`; of a field that comes twice the last one counts, others are left out."""
+    fields = {name: str(value) for name, value in told if name in Call._fields}
+    return _SEPARATOR.join(Call(**fields))
+
+
+def unpack(text: str) -> Call:
+    """Return the call of a text; an empty one if it is none."""
+    fields = text.split(_SEPARATOR)
+    return Call._make(fields) if len(fields) == len(Call._fields) else Call()

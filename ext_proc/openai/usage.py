@@ -11,16 +11,12 @@ BYTES_PER_TOKEN: Final = 4  # OpenAI's rule of thumb for English text
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call. `cached_tokens` is a part of the prompt's, `reasoning_tokens` of the completion's.
-
-    `estimated` is true when no provider reported the numbers.
-    """
+    """Tokens of one call: `cached_tokens` are of the prompt's, `reasoning_tokens` of the completion's."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
-    estimated: bool = False
 
     @property
     def total_tokens(self) -> int:

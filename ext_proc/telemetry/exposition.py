@@ -8,6 +8,7 @@ one, never holds up the agent's event loop. It speaks the Prometheus text format
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +30,7 @@ from ext_proc.telemetry.throttle import Logger, Throttled
 PATH: Final = "/metrics"
 ALIVE_PATH: Final = "/healthz"
 REQUEST_TIMEOUT_S: Final = 10.0
+MAX_CONNECTIONS: Final = 64
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Questions = Mapping[str, Callable[[], bool]]
 """By path, what is asked there, from any thread."""
@@ -139,7 +141,35 @@ class _Quiet(WSGIRequestHandler):
 
 
 class _Server(ThreadingMixIn, WSGIServer):
+    """Has at most so many connections, each with its thread; too many make the oldest give way, so that
+    nobody who opens some and says nothing keeps the kubelet out.
+    """
+
     daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        self._open: dict[socket.socket, None] = {}
+        self._opening = threading.Lock()
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer the request of one connection in a thread of its own."""
+        oldest = None
+        with self._opening:
+            if len(self._open) >= MAX_CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+            self._open[request] = None
+        if oldest is not None:
+            with contextlib.suppress(OSError):  # it has just ended
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._opening:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Keep tracebacks of broken connections off stderr."""

@@ -6,9 +6,8 @@ processor never saw. It holds nothing of what was asked or answered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Bypass(StrEnum):
@@ -20,8 +19,7 @@ class Bypass(StrEnum):
     ANSWER_UNREAD = "answer-unread"
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
+class RequestRecord(NamedTuple):
     """One request from its first to its last byte.
 
     Attributes:
@@ -42,7 +40,6 @@ class RequestRecord:
         cache: `hit`, `miss`, `bypass`, `coalesced`, or "" when the processor did not say.
         input_tokens: None when nobody told.
         output_tokens: None when nobody told.
-        estimated: the token numbers are an estimate.
         filtered: a filter cut the answer short or the model refused; known where the answer was read.
         traceparent: the caller's W3C trace context, or "".
     """
@@ -67,7 +64,6 @@ class RequestRecord:
     stream: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
-    estimated: bool = False
     filtered: bool = False
     traceparent: str = ""
     request_id: str = ""

@@ -69,7 +69,7 @@ class RequestMetrics:
         self._tokens = HistogramTable(
             "gen_ai_client_token_usage",
             "Tokens of one upstream answer (OpenTelemetry gen_ai.client.token.usage).",
-            [*attributes, "gen_ai_token_type", "estimated"],
+            [*attributes, "gen_ai_token_type"],
             GEN_AI_TOKENS,
         )
         self._cache = CounterTable(
@@ -170,8 +170,7 @@ class RequestMetrics:
         if record.cache in _SHARED:
             # Its tokens are counted where they were bought.
             return
-        estimated = "true" if record.estimated else "false"
         if record.input_tokens is not None:
-            self._tokens.observe((*attributes, "input", estimated), record.input_tokens)
+            self._tokens.observe((*attributes, "input"), record.input_tokens)
         if record.output_tokens is not None:
-            self._tokens.observe((*attributes, "output", estimated), record.output_tokens)
+            self._tokens.observe((*attributes, "output"), record.output_tokens)

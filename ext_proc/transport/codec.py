@@ -7,7 +7,7 @@ recur (most of them) are made once and kept.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -371,19 +371,27 @@ def _options(pairs: Iterable[tuple[str, str]]) -> list[HeaderValueOption]:
 
 
 def _build_metadata(metadata: Metadata, plan: Plan | None = None) -> Struct:
-    inner = Struct(fields={name: _value(value) for name, value in metadata})
+    inner = Struct(fields={name: _value(value) for name, value in _told(metadata)})
     built = Struct(fields={telemetry.NAMESPACE: StructValue(struct_value=inner)})
     if plan is not None:
-        built.update(_plan(plan))
+        built.update(_plan(plan, metadata))
     return built
 
 
-def _plan(plan: Plan) -> dict[str, dict[str, Any]]:
+def _told(metadata: Metadata) -> Iterator[tuple[str, Value]]:
+    """Yield what Envoy reads by itself, numbers, and the rest as one text."""
+    for name, value in metadata:
+        if name in telemetry.SEEN_BY_ENVOY or type(value) is float:
+            yield name, value
+    yield telemetry.CALL, telemetry.pack(metadata)
+
+
+def _plan(plan: Plan, metadata: Metadata) -> dict[str, dict[str, Any]]:
     """Return what Envoy's priority groups and the attempts' own filter read; see `contract/plans.py`."""
     groups = [_group(0, plan.first)] * plan.attempts
     groups += [_group(number, one.cluster) for number, one in enumerate(plan.stand_ins, start=1)]
     stand_ins = [
-        {"authority": one.authority, "path": one.path, "told": dict(one.told)}
+        {"authority": one.authority, "path": one.path, "told": dict(_told((*metadata, *one.told)))}
         | ({"model": one.model} if one.model is not None else {})
         for one in plan.stand_ins
     ]

@@ -18,14 +18,17 @@ from typing import Any, Self
 import grpc
 import httpx
 import structlog
-from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.agent.access_log import AccessLogSink
+from ext_proc.agent.attempt_log import AttemptLog
 from ext_proc.agent.bootstrap import envoy_arguments, find_envoy, render_bootstrap
 from ext_proc.agent.run import Agent
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import Snapshot, encode
 from ext_proc.settings import Address, AgentSettings, EnvoySettings, RunDir
+from ext_proc.telemetry.record import RequestRecord
+from ext_proc.telemetry.throttle import Throttled
 from tests.harness.plain import PLAIN
 from tests.harness.processes import free_ports
 
@@ -90,30 +93,29 @@ class ControlPlane(push_pb2_grpc.PolicyPushServicer):
             self._changed.notify_all()
 
 
-class AccessLog(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]
-    """Keeps Envoy's access-log entries."""
+class AccessLog:
+    """Keeps what the agent makes of Envoy's access log."""
 
     def __init__(self) -> None:
-        self.entries: list[Any] = []
-        self._changed = asyncio.Condition()
+        self.records: list[RequestRecord] = []
+        self._changed = asyncio.Event()
+        warnings = Throttled(structlog.get_logger(), time.monotonic)
+        self._sink = AccessLogSink([self], warnings)
+        self._attempts = AttemptLog(warnings)
 
-    async def StreamAccessLogs(  # noqa: N802, RUF100  (the protocol's name)
-        self, messages: AsyncIterator[Any], context: grpc.aio.ServicerContext
-    ) -> Any:
-        """Take one stream of entries."""
-        async for message in messages:
-            self.entries.extend(message.http_logs.log_entry)
-            async with self._changed:
-                self._changed.notify_all()
-        return als_pb2.StreamAccessLogsResponse()
+    def record(self, record: RequestRecord) -> None:
+        """Keep one."""
+        self.records.append(record)
+        self._changed.set()
 
     @property
     def counts(self) -> None:
         """Nothing is counted."""
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Add this service to the agent's server."""
-        als_pb2_grpc.add_AccessLogServiceServicer_to_server(self, server)
+        """Add the services that Envoy logs to to the agent's server."""
+        self._sink.register(server)
+        self._attempts.register(server)
 
     def tell_service(self, in_service: Callable[[], bool]) -> None:
         """Take no interest."""
@@ -124,11 +126,21 @@ class AccessLog(als_pb2_grpc.AccessLogServiceServicer):  # type: ignore[misc]
     def use(self, snapshot: Snapshot) -> None:
         """Learn the policy in force."""
 
-    async def count(self, number: int) -> list[Any]:
-        """Wait for `number` entries and return them."""
-        async with asyncio.timeout(5), self._changed:
-            await self._changed.wait_for(lambda: len(self.entries) >= number)
-        return self.entries
+    async def settled(self) -> None:
+        """Wait until nothing more comes."""
+        while True:
+            before = len(self.records)
+            await asyncio.sleep(0.6)  # Envoy's log is flushed twice in that time
+            if len(self.records) == before:
+                return
+
+    async def count(self, number: int) -> list[RequestRecord]:
+        """Wait for `number` records and return them."""
+        async with asyncio.timeout(5):
+            while len(self.records) < number:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.records
 
 
 class Sidecar:

@@ -102,15 +102,38 @@ async def test_provider_sees_no_inner_header(site: Site) -> None:
         assert seen.get("x_mine") == "kept"
 
 
-async def test_processor_sees_the_callers_own_headers(site: Site) -> None:
-    """The three headers that callers may set pass to the processor; the log names the decided route."""
-    before = len(site.sidecar.access_log.entries)
+async def test_the_log_has_the_call(site: Site) -> None:
+    """How long it took, who answered, what the caller said of itself; also bytes that are no text."""
+    before = len(site.sidecar.access_log.records)
+    began = time.time_ns()
     await post(site.port, {}, {**site.route(), "traceparent": "00-1-2-01"})
-    entry = (await site.sidecar.access_log.count(before + 1))[-1]
-    assert entry.common_properties.route_name == site.route()["x-test-route"]
-    assert entry.request.request_headers["traceparent"] == "00-1-2-01"
-    assert entry.response.response_headers["x-outrigger-backend"] == "main"
-    assert entry.common_properties.metadata.filter_metadata["outrigger.request"]["id"]
+    await post(site.port, {}, {**site.route(), "traceparent": "\udcff\udcfe"})
+    first, second = (await site.sidecar.access_log.count(before + 2))[-2:]
+    assert (first.status, first.attempts, first.backend) == (200, 1, "main")
+    assert (first.traceparent, second.traceparent) == ("00-1-2-01", "\N{REPLACEMENT CHARACTER}" * 2)
+    assert began <= first.started_ns <= second.started_ns <= time.time_ns()
+    assert first.first_byte_s is not None
+    assert 0 < first.first_byte_s <= first.duration_s < 5
+    assert first.request_id
+    assert first.request_id != second.request_id
+    assert (first.failure, first.aborted, first.bypass, first.own_answer) == ("", False, None, "")
+
+
+async def test_an_agent_that_starts_again_costs_no_count(site: Site) -> None:
+    """What ended while it was away is told to it afterwards, once."""
+    log = site.sidecar.access_log
+    await log.settled()
+    before = len(log.records)
+    await site.sidecar.stop_agent()
+    for number in range(20):
+        await post(site.port, {}, {**site.route(), "traceparent": f"away-{number}"})
+        await asyncio.sleep(0.05)
+    site.sidecar.start_agent()
+    await log.count(before + 20)
+    await log.settled()
+    assert sorted(record.traceparent for record in log.records[before:]) == sorted(
+        f"away-{number}" for number in range(20)
+    )
 
 
 async def test_stream_comes_through_piece_by_piece(site: Site) -> None:

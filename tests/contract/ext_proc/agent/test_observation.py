@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import grpc
 import httpx
 import pytest
 import structlog
-from envoy.data.accesslog.v3 import accesslog_pb2
-from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
 
+from ext_proc.agent.access_log import METHOD, SERVICE
+from ext_proc.agent.access_log_format import ABSENT, SEPARATOR, Line
+from ext_proc.agent.access_log_pb2 import Export, LogRecord, ResourceLogs, ScopeLogs, Text
 from ext_proc.agent.observation import Observation
 from ext_proc.contract.snapshot import Backend, Snapshot
 from ext_proc.settings import Address, AgentSettings, RunDir, SettingsError
@@ -47,22 +48,20 @@ async def scrape(port: int) -> str:
 
 
 async def test_logged_request_is_counted_once(tmp_path: Path) -> None:
-    """An entry that Envoy streams moves one series, under the names of the policy in force."""
+    """A line that Envoy sends moves one series, under the names of the policy in force."""
     watching = observation(tmp_path)
     watching.use(Snapshot("1", backends={"main": Backend("main", "http://h/v1")}))
     server = grpc.aio.server()
     watching.register(server)
     server.add_insecure_port(f"unix:{tmp_path}/agent.sock")
     await server.start()
-    entry = accesslog_pb2.HTTPAccessLogEntry()
-    entry.response.response_code.value = 200
-    entry.response.response_headers["x-outrigger-backend"] = "main"
-    entry.common_properties.upstream_request_attempt_count = 2
-    message = als_pb2.StreamAccessLogsMessage()
-    message.http_logs.log_entry.append(entry)
+    fields = {"lasted_ms": "1", "status": "200", "attempts": "2", "backend": "main"}
+    line = SEPARATOR.join(Line(*([ABSENT] * len(Line._fields)))._replace(**fields)).encode()
+    records = [LogRecord(body=Text(string_value=line))]
+    message = Export(resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=records)])])
     async with grpc.aio.insecure_channel(f"unix:{tmp_path}/agent.sock") as channel:
-        call = als_pb2_grpc.AccessLogServiceStub(channel).StreamAccessLogs(iter([message]))
-        await asyncio.wait_for(call, 5)
+        export: Any = channel.unary_unary(f"/{SERVICE}/{METHOD}", request_serializer=Export.SerializeToString)
+        await export(message, timeout=5)
     text = await scrape(watching.port)
     await server.stop(0)
     watching.close()

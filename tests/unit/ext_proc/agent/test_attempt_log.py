@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 from envoy.data.accesslog.v3 import accesslog_pb2
 
 from ext_proc.agent.attempt_log import AttemptLog
 from ext_proc.contract import push_pb2
+from ext_proc.telemetry.throttle import Throttled
 
 
 def entry(
@@ -20,10 +22,15 @@ def entry(
     return found
 
 
+def attempt_log() -> AttemptLog:
+    """Return a log that warns nobody."""
+    return AttemptLog(Throttled(structlog.get_logger(), lambda: 0.0))
+
+
 def told(*entries: accesslog_pb2.HTTPAccessLogEntry) -> list[push_pb2.Attempt]:
     """Return what is told of `entries`."""
     said: list[push_pb2.Snapshot] = []
-    log = AttemptLog()
+    log = attempt_log()
     log.tell = said.append
     for one in entries:
         log.take(one)
@@ -58,4 +65,4 @@ def test_whose_key_it_was_is_told() -> None:
 
 def test_nobody_is_told_before_there_is_a_way() -> None:
     """It is no error."""
-    AttemptLog().take(entry(429))
+    attempt_log().take(entry(429))

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext_proc.agent.bootstrap import (
+    FORGED_PREFIXES,
+    MAX_HEALTH_CONNECTIONS,
     envoy_arguments,
     find_envoy,
     forged_headers_regex,
@@ -23,6 +25,11 @@ from ext_proc.contract import headers
 from ext_proc.settings import Address, EnvoySettings, RunDir, SettingsError
 
 FORGED = re.compile(forged_headers_regex(headers.PREFIX, headers.INBOUND))
+
+
+def is_forged(name: str) -> bool:
+    """Return whether a caller's header of that name is removed."""
+    return FORGED.fullmatch(name) is not None or name.startswith(FORGED_PREFIXES)
 
 
 def settings(run_dir: str = "/run/or", workers: int = 1) -> EnvoySettings:
@@ -49,7 +56,7 @@ def test_too_long_a_folder_is_told() -> None:
 @pytest.mark.parametrize("name", headers.INBOUND)
 def test_callers_own_headers_are_kept(name: str) -> None:
     """The headers that callers may set are not forged ones."""
-    assert not FORGED.fullmatch(name)
+    assert not is_forged(name)
 
 
 @pytest.mark.parametrize(
@@ -67,21 +74,27 @@ def test_callers_own_headers_are_kept(name: str) -> None:
 )
 def test_forged_headers_are_recognised(name: str) -> None:
     """Everything else below the prefix is, with hyphens or underscores, the prefixes of kept names too."""
-    assert FORGED.fullmatch(name)
+    assert is_forged(name)
+
+
+@pytest.mark.parametrize("name", ["x-envoy-retry-on", "x_envoy_retry_on", "x-envoy_retry", "x_envoy-retry"])
+def test_envoys_own_headers_are_not_the_callers_to_set(name: str) -> None:
+    """In any spelling."""
+    assert is_forged(name)
 
 
 @given(st.text("abcehinorst-_", max_size=12))
 def test_only_kept_names_are_kept(suffix: str) -> None:
     """For any name below the prefix: it is kept exactly when it is one of the four."""
     name = headers.PREFIX + suffix
-    assert (FORGED.fullmatch(name) is None) == (name in headers.INBOUND)
+    assert is_forged(name) == (name not in headers.INBOUND)
 
 
 @given(st.text(max_size=20))
 def test_other_headers_are_no_business_of_ours(name: str) -> None:
-    """Names outside the prefix, read with underscores as hyphens, are never removed."""
-    if not name.replace("_", "-").startswith(headers.PREFIX):
-        assert not FORGED.fullmatch(name)
+    """Names outside the prefixes, read with underscores as hyphens, are never removed."""
+    if not name.replace("_", "-").startswith((headers.PREFIX, "x-envoy-")):
+        assert not is_forged(name)
 
 
 def test_named_envoy_must_be_a_program(tmp_path: Path) -> None:
@@ -124,6 +137,16 @@ def test_a_pod_s_envoy_answers_probes(host: str, both: bool | None) -> None:
     assert (address["address"], address["port_value"], address.get("ipv4_compat")) == (host, 3, both)
     assert listeners["proxy"]["address"]["socket_address"]["address"] == "127.0.0.1"
     assert document["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] == "15s"
+
+
+def test_connections_to_the_port_of_probes_are_bounded() -> None:
+    """In number, before anything is read of them, and in time, but above what `/wait` takes."""
+    document = yaml.safe_load(render_bootstrap(replace(settings(), health_address=Address("::", 3))))
+    (health,) = (one for one in document["static_resources"]["listeners"] if one["name"] == "health")
+    limit, manager = (one["typed_config"] for one in health["filter_chains"][0]["filters"])
+    assert limit["max_connections"] == MAX_HEALTH_CONNECTIONS
+    assert manager["common_http_protocol_options"]["idle_timeout"] == "10s"
+    assert manager["request_timeout"] == "20s"
 
 
 def test_the_bootstrap_is_written_into_the_run_folder(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ext_proc.telemetry.exposition import FolderCollector, MetricsServer, serve_metrics
+from ext_proc.telemetry.exposition import MAX_CONNECTIONS, FolderCollector, MetricsServer, serve_metrics
 from ext_proc.telemetry.series import CounterTable
 
 
@@ -76,6 +77,19 @@ def test_slow_scraper_holds_up_nobody(server: MetricsServer) -> None:
     """A connection that sends nothing does not keep the next scrape waiting."""
     with socket.create_connection(("127.0.0.1", server.port)):
         assert httpx.get(url(server, "/metrics"), timeout=5).status_code == 200
+
+
+def test_silent_connections_do_not_keep_the_kubelet_out(server: MetricsServer) -> None:
+    """Beyond so many the oldest is closed for a new one."""
+    with contextlib.ExitStack() as held:
+        silent = [
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        assert httpx.get(url(server, "/healthz"), timeout=5).status_code == 200
+        assert silent[0].recv(1) == b""
+        silent[-1].sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert silent[-1].recv(8) == b"HTTP/1.0"
 
 
 def test_torn_file_is_left_out_and_told_once(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from envoy.service.ext_proc.v3.external_processor_pb2 import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ext_proc.contract.plans import Plan, StandIn
+from ext_proc.contract.telemetry import pack
 from ext_proc.exchange import Answer, Forward, Reason
 from ext_proc.transport import codec
 
@@ -72,7 +74,17 @@ def test_forwarding_unchanged_carries_no_body() -> None:
     assert set_headers(common.header_mutation) == {"x-outrigger-route": b"b.json.1"}
     assert list(common.header_mutation.remove_headers) == ["authorization"]
     assert not common.HasField("body_mutation")
-    assert dict(message.dynamic_metadata["outrigger"]) == {"model": "m", "stream": True}
+    assert dict(message.dynamic_metadata["outrigger"]) == {"call": pack(forward.metadata)}
+
+
+def test_a_stand_in_is_told_in_the_place_of_the_one_before() -> None:
+    """The access log and the response headers have all of the call then, not only what differs."""
+    metadata = (("model", "m"), ("shown_model", "m"), ("backend", "a"), ("tier", "gold"), ("key", "0123"))
+    other = StandIn("b.1", "b", "/v1", None, (("backend", "b"), ("shown_model", "n"), ("model", "n")))
+    message = reply(codec.forward_on_body(Forward("r", metadata=metadata, plan=Plan("a.1", 1, (other,)))))
+    (told,) = (dict(one["told"]) for one in message.dynamic_metadata["outrigger.stand_ins"]["list"])
+    call = pack((("model", "n"), ("backend", "b"), ("tier", "gold")))
+    assert told == {"shown_model": "n", "key": "0123", "call": call}
 
 
 def test_a_changed_body_has_its_length_in_bytes() -> None:
@@ -100,12 +112,12 @@ def test_forwarding_on_headers_asks_for_nothing_more() -> None:
 def test_an_answer_is_marked_as_ours() -> None:
     """Envoy's local-reply rules tell it by its details; non-ASCII header values go as bytes."""
     message = reply(
-        codec.answer(Answer(404, b"{}", Reason.UNKNOWN_MODEL, (("x-a", "é"),), (("model", "m"),)))
+        codec.answer(Answer(404, b"{}", Reason.UNKNOWN_MODEL, (("x-a", "é"),), (("version", "v"),)))
     )
     assert message.immediate_response.status.code == 404
     assert message.immediate_response.details == "outrigger_unknown_model"
     assert set_headers(message.immediate_response.headers) == {"x-a": "é".encode()}
-    assert message.dynamic_metadata["outrigger"]["model"] == "m"
+    assert message.dynamic_metadata["outrigger"]["version"] == "v"
 
 
 def test_the_response_body_is_asked_for_only_when_wanted() -> None:
@@ -138,7 +150,7 @@ def test_a_response_body_stays_as_it_is() -> None:
 @given(st.binary(max_size=400), st.integers(200, 599), st.booleans())
 def test_an_answer_put_together_by_hand_reads_as_one_message(body: bytes, status: int, told: bool) -> None:
     """Exactly the message that protobuf itself would make, for bodies of any length."""
-    metadata = (("model", "m"), ("stream", True), ("input_tokens", 3.0)) if told else ()
+    metadata = (("cache", "hit"), ("stream", True), ("input_tokens", 3.0)) if told else ()
     given_answer = Answer(status, body, Reason.SERVED_FROM_CACHE, (("age", "1"), ("x", "y")), metadata)
     expected = ProcessingResponse()
     expected.immediate_response.status.code = status
@@ -149,7 +161,8 @@ def test_an_answer_put_together_by_hand_reads_as_one_message(body: bytes, status
         option.header.key, option.header.raw_value = name, value.encode()
         option.append_action = HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
     if told:
-        expected.dynamic_metadata.update({"outrigger": dict(metadata)})
+        shown = {"cache": "hit", "input_tokens": 3.0, "call": pack(metadata)}
+        expected.dynamic_metadata.update({"outrigger": shown})
     assert reply(codec.answer(given_answer)) == expected
 
 
