@@ -8,11 +8,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from control_plane.tools.provider import Behaviour, Provider, ProviderSettings, running_provider
+from tests.harness.preloaded import Preloaded, preloaded
 
 KEY = "sk-diagnose-secret"
 
@@ -25,32 +26,30 @@ async def provider() -> AsyncIterator[Provider]:
         yield started
 
 
-async def begun(
-    url: str, *options: str, key: str = KEY, model: str = "gpt-4o-mini"
-) -> asyncio.subprocess.Process:
-    """Start the command."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "control_plane",
-        *("diagnose", "--url", url, "--model", model),
-        *options,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "OPENAI_API_KEY": key},
-    )
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Preloaded]:
+    """The command with all that it needs."""
+    with preloaded("control_plane.cli.diagnose", "control_plane.tools.diagnose") as running:
+        yield running
 
 
-async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
-    """Wait for the end; return status, stdout and stderr."""
-    async with asyncio.timeout(60):
-        out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+def words(url: str, *options: str, model: str = "gpt-4o-mini") -> list[str]:
+    """Return the command line."""
+    return ["diagnose", "--url", url, "--model", model, *options]
 
 
-async def test_a_report_for_scripts(provider: Provider) -> None:
+async def ended(
+    loaded: Preloaded, url: str, *options: str, key: str = KEY, **model: str
+) -> tuple[int, str, str]:
+    """Run the command to its end; return status, stdout and stderr."""
+    command = words(url, *options, **model)
+    done = await asyncio.to_thread(loaded.run, command, {"OPENAI_API_KEY": key})
+    return done.returncode, done.stdout, done.stderr
+
+
+async def test_a_report_for_scripts(loaded: Preloaded, provider: Provider) -> None:
     """JSON with the promised names, within the budget; no key, no prompt, nothing on stderr."""
-    status, out, err = await ended(await begun(provider.url, "--requests", "24", "-o", "json"))
+    status, out, err = await ended(loaded, provider.url, "--requests", "24", "-o", "json")
     assert (status, err) == (0, "")
     report = json.loads(out)
     assert {"connect", "tls", "ttfb", "total", "cold", "prompt", "temperature"} <= set(report)
@@ -62,9 +61,9 @@ async def test_a_report_for_scripts(provider: Provider) -> None:
     assert "Reply with" not in out
 
 
-async def test_a_report_for_people(provider: Provider) -> None:
+async def test_a_report_for_people(loaded: Preloaded, provider: Provider) -> None:
     """What was measured, what can be gained with the field and the reason, what is not known."""
-    status, out, err = await ended(await begun(provider.url.removesuffix("/v1"), "--requests", "30"))
+    status, out, err = await ended(loaded, provider.url.removesuffix("/v1"), "--requests", "30")
     assert (status, err) == (0, "")
     assert out.startswith(f"gpt-4o-mini at {provider.url}: ")
     assert "whole call, connection kept" in out
@@ -75,12 +74,19 @@ async def test_a_report_for_people(provider: Provider) -> None:
 
 async def test_ctrl_c_ends_with_what_was_measured(provider: Provider) -> None:
     """Status 0, and a report."""
-    process = await begun(provider.url, "--pause", "10m", "--requests", "12", "-o", "json")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "control_plane", *words(provider.url, "--pause", "10m", "--requests", "12", "-o", "json")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "OPENAI_API_KEY": KEY},
+    )
     async with asyncio.timeout(30):
         await provider.observations.until(lambda seen: len(seen.log) == 10)
     process.send_signal(signal.SIGINT)
-    status, out, err = await ended(process)
-    assert (status, err) == (0, "")
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    assert (process.returncode, err) == (0, b"")
     assert json.loads(out)["total"] > 0
 
 
@@ -93,9 +99,9 @@ async def test_ctrl_c_ends_with_what_was_measured(provider: Provider) -> None:
     ],
     ids=["wrong key", "no key", "wrong model"],
 )
-async def test_refusals(provider: Provider, options: dict[str, str], part: str) -> None:
+async def test_refusals(loaded: Preloaded, provider: Provider, options: dict[str, str], part: str) -> None:
     """One sentence, status 1, no traceback, no key."""
-    status, out, err = await ended(await begun(provider.url, **options))
+    status, out, err = await ended(loaded, provider.url, **options)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert part in err
     assert "sk-" not in err
@@ -113,18 +119,20 @@ async def test_refusals(provider: Provider, options: dict[str, str], part: str) 
     ],
     ids=["a page", "silence", "no answer"],
 )
-async def test_strange_servers(provider: Provider, behaviour: Behaviour, part: str) -> None:
+async def test_strange_servers(
+    loaded: Preloaded, provider: Provider, behaviour: Behaviour, part: str
+) -> None:
     """One sentence that says what to check."""
     provider.script(behaviour)
-    status, out, err = await ended(await begun(provider.url, "--timeout", "300ms"))
+    status, out, err = await ended(loaded, provider.url, "--timeout", "300ms")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert part in err
 
 
-async def test_nobody_listens() -> None:
+async def test_nobody_listens(loaded: Preloaded) -> None:
     """A closed port is said to be one."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        status, out, err = await ended(await begun(f"http://127.0.0.1:{closed.getsockname()[1]}/v1"))
+        status, out, err = await ended(loaded, f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
     assert (status, out) == (1, "")
     assert "nobody listens on 127.0.0.1" in err

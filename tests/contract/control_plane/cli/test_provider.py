@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from control_plane.tools.provider import ProviderSettings, running_provider
+from tests.harness.preloaded import Preloaded, preloaded
 
 # The command alone, so that this test needs no other command of `outrigger`.
 PROGRAM = (
@@ -39,11 +40,17 @@ async def started(*options: str) -> AsyncIterator[asyncio.subprocess.Process]:
             await process.wait()
 
 
-async def ended(*options: str) -> tuple[int | None, str, str]:
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[Preloaded]:
+    """The command with all that it needs."""
+    with preloaded("control_plane.cli.provider", "control_plane.tools.provider") as running:
+        yield running
+
+
+async def ended(loaded: Preloaded, *options: str) -> tuple[int, str, str]:
     """Run the command to its end; return status, stdout and stderr."""
-    async with asyncio.timeout(30), started(*options) as process:
-        out, err = await process.communicate()
-        return process.returncode, out.decode(), err.decode()
+    done = await asyncio.to_thread(loaded.run, ["provider", *options])
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -63,10 +70,10 @@ async def test_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
         assert (process.returncode, out, err) == (0, b"", b"")
 
 
-async def test_port_in_use() -> None:
+async def test_port_in_use(loaded: Preloaded) -> None:
     """A taken port is one sentence on stderr and status 1."""
     async with running_provider(ProviderSettings()) as provider:
-        status, out, err = await ended("--port", str(provider.port))
+        status, out, err = await ended(loaded, "--port", str(provider.port))
     assert (status, out) == (1, "")
     assert err.count("\n") == 1
     assert f"Port {provider.port} on 127.0.0.1 is in use" in err
@@ -82,16 +89,16 @@ async def test_port_in_use() -> None:
         ("--base-path", "v1"),
     ],
 )
-async def test_wrong_usage(options: tuple[str, ...]) -> None:
+async def test_wrong_usage(loaded: Preloaded, options: tuple[str, ...]) -> None:
     """Wrong options are said on stderr with status 2, without a traceback."""
-    status, _, err = await ended(*options)
+    status, _, err = await ended(loaded, *options)
     assert status == 2
     assert "Traceback" not in err
     assert "Error" in err
 
 
-async def test_help_has_an_example() -> None:
+async def test_help_has_an_example(loaded: Preloaded) -> None:
     """The help shows how it is used."""
-    status, out, _ = await ended("--help")
+    status, out, _ = await ended(loaded, "--help")
     assert status == 0
     assert "outrigger provider --port 8001" in out

@@ -135,7 +135,7 @@ def test_ctrl_c_while_it_starts_ends_all_of_it(tmp_path: Path) -> None:
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_second_mesh_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_mesh_on_the_same_folder_is_refused(tmp_path: Path, loaded: Preloaded) -> None:
     """The sentence names the folder and the option."""
     with up(tmp_path, *ports()) as first:
         lock = tmp_path / "data" / "lock"
@@ -143,10 +143,10 @@ def test_a_second_mesh_on_the_same_folder_is_refused(tmp_path: Path) -> None:
         while not (lock.exists() and lock.read_text()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        with up(tmp_path, *ports()) as second:
-            _, err = second.communicate(timeout=30)
+        words = ["up", "--data-dir", str(tmp_path / "data"), *ports()]
+        second = loaded.run(words, {"TMPDIR": str(tmp_path / "tmp")})
         assert second.returncode == 1
-        assert f"is in use by another outrigger (process {first.pid})" in err
+        assert f"is in use by another outrigger (process {first.pid})" in second.stderr
         first.send_signal(signal.SIGTERM)
         first.communicate(timeout=30)
     assert first.returncode == 0
