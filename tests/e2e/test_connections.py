@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import trustme
 
+from tests.e2e.governed import lent
 from tests.harness.mesh import OUTRIGGER, Mesh
 from tests.harness.processes import free_ports, until
 from tests.harness.raw_http import connect, json_request, post
@@ -113,16 +114,28 @@ async def test_an_address_that_fails_is_ejected(pair_mesh: Callable[[int], Mesh]
         assert len(bad.seen("s")) == before
 
 
-async def test_a_connection_is_opened_ahead(start_mesh: Callable[..., Mesh]) -> None:
+AHEAD = """\
+kind: Backend
+metadata: {{name: ahead}}
+spec: {{url: "http://127.0.0.1:{port}/v1"}}
+---
+kind: Model
+metadata: {{name: ahead}}
+spec: {{versions: [{{name: v1, backend: ahead}}]}}
+"""
+
+
+async def test_a_connection_is_opened_ahead(mesh: Mesh) -> None:
     """While one call is held the provider has more connections open than calls: the next finds a warm one."""
-    with RudeProvider() as provider:
-        mesh = start_mesh(PAIR.replace("pair.test", "127.0.0.1").format(port=provider.port))
+    document = {**GOOD, "model": "ahead"}
+    with RudeProvider() as provider, lent(mesh, AHEAD.format(port=provider.port)):
+        assert provider.opened == 0
         provider.script("held", [Act.HOLD, FINE])
-        call = asyncio.create_task(post(mesh.proxy_port, GOOD, {"x-script": "held"}, seconds=20))
+        call = asyncio.create_task(post(mesh.proxy_port, document, {"x-script": "held"}, seconds=20))
         await asyncio.to_thread(until, lambda: provider.seen("held"), 5, "the call is upstream")
         await asyncio.to_thread(until, lambda: provider.opened > 1, 3, "a second connection")
         opened = provider.opened
-        assert (await post(mesh.proxy_port, GOOD)).status == 200
+        assert (await post(mesh.proxy_port, document)).status == 200
         (seen,) = provider.seen()
         assert seen.connection <= opened
         provider.release("held")
