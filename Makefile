@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait more than they compute: three at a time keep two cores busy.
-WORKERS ?= 3
+# Tests wait as long as they compute: four at a time keep two cores busy.
+WORKERS ?= 4
 # A mesh is several processes, and most of their start is imports: what one has compiled the next ones read.
 unexport PYTHONDONTWRITEBYTECODE
 # How long and in which order `make soak` breaks things, and how many histories it tries without processes.
