@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.route.v3 import route_pb2
+from envoy.extensions.common.matching.v3 import extension_matcher_pb2  # noqa: F401
+from envoy.extensions.filters.common.matcher.action.v3 import skip_action_pb2  # noqa: F401
 from envoy.extensions.filters.http.credential_injector.v3 import credential_injector_pb2  # noqa: F401
 from envoy.extensions.filters.http.ext_proc.v3 import ext_proc_pb2  # noqa: F401
 from envoy.extensions.filters.http.header_mutation.v3 import header_mutation_pb2  # noqa: F401
@@ -20,6 +22,7 @@ from envoy.extensions.filters.http.upstream_codec.v3 import upstream_codec_pb2  
 from envoy.extensions.http.injected_credentials.generic.v3 import generic_pb2  # noqa: F401
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2, tls_pb2  # noqa: F401
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa: F401
+from envoy.type.matcher.v3 import http_inputs_pb2  # noqa: F401
 from google.protobuf import any_pb2, json_format
 
 from ext_proc.agent.render.clusters import CLUSTER_TYPE

@@ -77,6 +77,14 @@ class _Counted:
         )
 
 
+def _of(counted: dict[tuple[str, str], _Counted], key: tuple[str, str]) -> _Counted:
+    # Not by `setdefault`: what it is offered costs more than all the counting.
+    found = counted.get(key)
+    if found is None:
+        found = counted[key] = _Counted()
+    return found
+
+
 def _told_tier(tier: str, numbers: Counter[str]) -> push_pb2.TierStatistics:
     return push_pb2.TierStatistics(
         tier=tier,
@@ -133,13 +141,13 @@ class VersionCounts:
         model = self._models.get(record.release)
         if model is not None and (model, record.assigned) in self._known:
             self._changed = True
-            chosen = self._released.setdefault((record.release, record.assigned), _Counted())
+            chosen = _of(self._released, (record.release, record.assigned))
             chosen.add(record, answered=(record.model, record.version) == (model, record.assigned))
         key = (record.model, record.version)
         if key not in self._known:
             return
         self._changed = True
-        self._counted.setdefault(key, _Counted()).add(record)
+        _of(self._counted, key).add(record)
 
     def compared(self, comparisons: Mapping[str, Comparison]) -> None:
         """Take in all that processors have compared, by Release."""
@@ -166,7 +174,9 @@ class VersionCounts:
         if not record.operation or record.tier not in self._known_tiers:
             return
         self._changed = True
-        numbers = self._tiers.setdefault(record.tier, Counter())
+        numbers = self._tiers.get(record.tier)
+        if numbers is None:
+            numbers = self._tiers[record.tier] = Counter()
         numbers["requests"] += 1
         if record.aborted and record.failure.startswith(_CALLER_LEFT):
             pass

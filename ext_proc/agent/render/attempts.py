@@ -15,7 +15,11 @@ from ext_proc.contract.routes import RouteTerms
 
 Json = dict[str, Any]
 LUA: Final = "envoy.filters.http.lua"
-LUA_TYPE: Final = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua"
+TYPE: Final = "type.googleapis.com"
+LUA_TYPE: Final = f"{TYPE}/envoy.extensions.filters.http.lua.v3.Lua"
+MATCHER_TYPE: Final = f"{TYPE}/envoy.extensions.common.matching.v3.ExtensionWithMatcher"
+STATUS_TYPE: Final = f"{TYPE}/envoy.type.matcher.v3.HttpResponseHeaderMatchInput"
+SKIP_TYPE: Final = f"{TYPE}/envoy.extensions.filters.common.matcher.action.v3.SkipFilter"
 
 # What `retryOn` calls it → what providers write into an error's `code`.
 STAND_IN_CODES: Final = {"context-length": "context_length_exceeded", "content-filter": "content_filter"}
@@ -28,10 +32,28 @@ def attempts_script() -> str:
 
 
 def attempts_filter() -> Json:
-    """Return the upstream filter; it must see requests first and answers last."""
+    """Return the upstream filter; it must see requests first and answers last.
+
+    A good answer, which the script has nothing to say about, does not run it: that would cost 40 µs.
+    """
+    script = {"@type": LUA_TYPE, "default_source_code": {"inline_string": attempts_script()}}
+    status = {"@type": STATUS_TYPE, "header_name": ":status"}
+    good = {
+        "predicate": {
+            "single_predicate": {
+                "input": {"name": "status", "typed_config": status},
+                "value_match": {"prefix": "2"},
+            }
+        },
+        "on_match": {"action": {"name": "skip", "typed_config": {"@type": SKIP_TYPE}}},
+    }
     return {
         "name": LUA,
-        "typed_config": {"@type": LUA_TYPE, "default_source_code": {"inline_string": attempts_script()}},
+        "typed_config": {
+            "@type": MATCHER_TYPE,
+            "extension_config": {"name": LUA, "typed_config": script},
+            "xds_matcher": {"matcher_list": {"matchers": [good]}},
+        },
     }
 
 

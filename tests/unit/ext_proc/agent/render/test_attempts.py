@@ -112,5 +112,6 @@ def test_the_routes_terms_are_told() -> None:
 
 def test_the_filter_carries_the_script() -> None:
     """Whole, so that Envoy needs no file."""
-    source = attempts_filter()["typed_config"]["default_source_code"]["inline_string"]
+    script = attempts_filter()["typed_config"]["extension_config"]["typed_config"]
+    source = script["default_source_code"]["inline_string"]
     assert "function envoy_on_response" in source
