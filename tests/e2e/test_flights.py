@@ -200,7 +200,7 @@ async def test_what_cannot_be_shared_is_the_leaders_alone(
     """It comes to the leader as the provider said it; the others ask by themselves."""
     answers = slowly("own", gap=0.0)
     headers = rude.script(script, [0.4, *UNSHARED[kind]], [0.05, *answers])
-    document = question(script, stream=True)
+    document = question(script, "patient", stream=True)
     leading = asyncio.create_task(post(sky.proxy_port, document, headers, seconds=20))
     await seen(rude, script, 1)
     asking = {**document, "stream_options": {"include_usage": True}}
