@@ -95,11 +95,17 @@ async def test_one_leads_and_the_others_get_its_answer(here: RedisLeases, there:
 
 
 async def test_of_many_who_take_at_once_one_has_it(server: RedisServer) -> None:
-    """Whichever is first."""
+    """Whichever is first; never two."""
     async with processor(server) as a, processor(server) as b, processor(server) as c:
-        taken = await asyncio.gather(*(told(leases, KEY) for leases in (a, b, c) * 2))
-        assert Counter(type(one) for one in taken) == {Lease: 1, Held: 5}
-        assert len({one.owner for one in taken}) == 1
+        for number in range(5):
+            taken = await asyncio.gather(*(told(leases, numbered(number)) for leases in (a, b, c) * 2))
+            assert len({one.owner for one in taken}) == 1
+            kinds = Counter(type(one) for one in taken)
+            # Who does not hear in time that it leads, on a busy machine, asks again and hears of itself.
+            assert kinds in ({Lease: 1, Held: 5}, {Held: 6})
+            if kinds[Lease]:
+                break
+        assert kinds[Lease] == 1
 
 
 async def test_a_leader_that_fails_sends_the_others_on(here: RedisLeases, there: RedisLeases) -> None:
