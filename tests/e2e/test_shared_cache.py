@@ -97,14 +97,19 @@ async def test_hits_outlive_a_processor_and_are_shared(pair: tuple[Mesh, Mesh], 
     """A killed processor's answers are hits of the next one, and of another mesh's; a flush forgets them."""
     redis.command("FLUSHALL")
     one, other = pair
-    first = await ask(one, "shared")
-    assert status(first) == "miss"
-    await entries(redis, 1)
-    found = await ask(other, "shared")
+    for attempt in range(5):
+        asked = f"shared {attempt}"
+        first = await ask(one, asked)
+        assert status(first) == "miss"
+        await entries(redis, attempt + 1)
+        found = await ask(other, asked)
+        # A Redis that does not answer in time is not waited for: a busy machine may be so slow.
+        if status(found) == "hit":
+            break
     assert (status(found), found.body) == ("hit", first.body)
-    assert status(await ask(other, "shared", stream=True)) == "hit"
+    assert status(await ask(other, asked, stream=True)) == "hit"
     one.kill("processor")
-    await hit(partial(ask, one, "shared"), first.body)
+    await hit(partial(ask, one, asked), first.body)
     redis.command("FLUSHALL")
     assert status(await ask(one, "never asked")) == "miss"
     assert status(await ask(one, "never asked")) == "hit"
