@@ -164,8 +164,9 @@ def _attempt_log() -> dict[str, object]:
                 "log_name": ATTEMPTS,
                 "transport_api_version": "V3",
                 "grpc_service": {"envoy_grpc": {"cluster_name": "outrigger_agent"}},
-                "buffer_flush_interval": "0.02s",
+                # No buffer, so that each is sent at once; looking for some to send would only wake Envoy up.
                 "buffer_size_bytes": 0,
+                "buffer_flush_interval": "60s",
             },
             "additional_response_headers_to_log": [headers.RETRY, headers.KEY, *QUOTA_HEADERS],
         },
