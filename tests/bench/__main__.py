@@ -20,6 +20,7 @@ from tests.bench import rivals
 from tests.bench.api import measure_api
 from tests.bench.batch import measure_batches
 from tests.bench.cache import measure_cache
+from tests.bench.ceiling import measure_ceiling
 from tests.bench.fleet import measure_fleet
 from tests.bench.lab import Lab
 from tests.bench.limits import measure_limits
@@ -45,6 +46,7 @@ OTHER_ROWS: dict[str, Callable[[Effort, Path], list[Row]]] = {
     "releases": lambda effort, _: measure_releases(effort),
     "sizing": measure_sizing,
     "webhook": measure_webhook,
+    "ceiling": measure_ceiling,
 }
 ROWS = (*SIDECAR_ROWS, *OTHER_ROWS)
 MARKS = {True: "[green]yes[/]", False: "[red]NO[/]", None: ""}

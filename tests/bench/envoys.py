@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.bench.upstream import COMPLETION
+from tests.harness.mesh import http_status
+from tests.harness.processes import free_ports, until
+
+ENVOY: Final = Path(sys.executable).with_name("envoy")
 
 Resource = dict[str, Any]
 
@@ -14,7 +22,25 @@ _TYPE = "type.googleapis.com/envoy"
 _BODY_LIMIT = 32 * 1024 * 1024
 
 
-def write_upstream(path: Path, port: int, admin_port: int) -> None:
+@contextmanager
+def running_upstream(folder: Path, delay_s: int = 0) -> Iterator[int]:
+    """Run an upstream that answers after `delay_s` seconds; give its port."""
+    port, admin = free_ports(2)
+    path = folder / "upstream.json"
+    write_upstream(path, port, admin, delay_s)
+    options = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "error"]
+    process = subprocess.Popen(
+        [str(ENVOY), "-c", str(path), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        until(lambda: http_status(f"http://127.0.0.1:{admin}/ready") == 200, 20, "the upstream is ready")
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def write_upstream(path: Path, port: int, admin_port: int, delay_s: int = 0) -> None:
     """Write the configuration of an Envoy that answers every request with one chat completion."""
     route = {
         "match": {"prefix": "/"},
@@ -34,7 +60,14 @@ def write_upstream(path: Path, port: int, admin_port: int) -> None:
             "max_request_bytes": _BODY_LIMIT,
         },
     }
-    _write(path, admin_port, [_listener(port, [whole_body], [route])], [])
+    filters = [whole_body]
+    if delay_s:
+        fault = {
+            "@type": f"{_TYPE}.extensions.filters.http.fault.v3.HTTPFault",
+            "delay": {"fixed_delay": f"{delay_s}s", "percentage": {"numerator": 100}},
+        }
+        filters.append({"name": "fault", "typed_config": fault})
+    _write(path, admin_port, [_listener(port, filters, [route])], [])
 
 
 def write_sidecar(path: Path, port: int, admin_port: int, processor: str | None, upstream_port: int) -> None:

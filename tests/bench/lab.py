@@ -17,7 +17,6 @@ from tests.harness.mesh import Mesh, http_status
 from tests.harness.processes import free_ports, until
 
 RIVAL_SECONDS = 90
-ENVOY = Path(sys.executable).with_name("envoy")
 
 _DOCUMENTS = """\
 kind: Backend
@@ -144,7 +143,7 @@ class Lab:
 
     def _envoy(self, name: str, config: Path, admin: int, workers: int) -> int:
         options = ["--disable-hot-restart", "--concurrency", str(workers), "--log-level", "warn"]
-        process = self._spawn(f"{name}-envoy", [str(ENVOY), "-c", str(config), *options])
+        process = self._spawn(f"{name}-envoy", [str(envoys.ENVOY), "-c", str(config), *options])
         until(lambda: http_status(f"http://127.0.0.1:{admin}/ready") == 200, 20, f"{name}'s Envoy is ready")
         return process.pid
 

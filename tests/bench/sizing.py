@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.bench import envoys
-from tests.bench.lab import ENVOY
 from tests.bench.load import chat_body, wrk
 from tests.bench.measure import MIB, Effort, Row
-from tests.harness.mesh import Mesh, http_status
-from tests.harness.processes import cpu_seconds, free_ports, rss_bytes, until
+from tests.harness.mesh import Mesh
+from tests.harness.processes import cpu_seconds, rss_bytes
 from tests.harness.raw_http import connect, json_request
 from tests.harness.redis import RedisMissingError, RedisServer, redis_server
 
@@ -85,7 +82,7 @@ def measure_sizing(effort: Effort, folder: Path) -> list[Row]:
             redis = stack.enter_context(redis_server(folder))
         except RedisMissingError as missing:
             return [Row("sizing", "", f"not measured: {missing}", None)]
-        port = stack.enter_context(_upstream(folder))
+        port = stack.enter_context(envoys.running_upstream(folder))
         documents = _BACKEND.format(port=port) + "".join(
             _WITH_POLICY.format(name=_model(number), policy=case.policy)
             for number, case in enumerate(CASES)
@@ -99,23 +96,6 @@ def measure_sizing(effort: Effort, folder: Path) -> list[Row]:
             _policy(mesh, pids, redis, (case, number), effort.calls * 4) for number, case in enumerate(CASES)
         ]
         return rows
-
-
-@contextmanager
-def _upstream(folder: Path) -> Iterator[int]:
-    port, admin = free_ports(2)
-    path = folder / "upstream.json"
-    envoys.write_upstream(path, port, admin)
-    options = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "error"]
-    process = subprocess.Popen(
-        [str(ENVOY), "-c", str(path), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until(lambda: http_status(f"http://127.0.0.1:{admin}/ready") == 200, 20, "the upstream is ready")
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _model(number: int) -> str:

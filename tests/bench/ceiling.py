@@ -1,0 +1,223 @@
+"""What one sidecar does at its limits: cold start, tail, sizes of bodies, ten thousand streams, workers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.bench import envoys
+from tests.bench.load import chat_body, time_calls, wrk
+from tests.bench.measure import MIB, Effort, Row
+from tests.bench.sizing import ROLES
+from tests.harness.mesh import Mesh
+from tests.harness.processes import cpu_seconds, rss_bytes
+from tests.harness.raw_http import connect, json_request
+
+PATH: Final = "/v1/chat/completions"
+PACE: Final = 1000
+SENDERS: Final = 64
+SIZES: Final = (1024, 16 * 1024, 256 * 1024, MIB, 8 * MIB, 32 * MIB - 1024)
+STREAMS: Final = 10_000
+SILENT_S: Final = 3600
+OPENED_AT_ONCE: Final = 200
+TAIL_MS: Final = 3.0
+COLD_S: Final = 2.0
+PROCESSOR_BYTES: Final = 120 * MIB
+ENVOY_BYTES: Final = 80 * MIB
+WORKERS: Final = 4
+SCALED: Final = 3.5
+
+_BACKEND: Final = """\
+kind: Backend
+metadata: {{name: direct}}
+spec:
+  url: "http://127.0.0.1:{port}/v1"
+  default: true
+  http: "{http}"
+  timeouts: {{request: 900s, streamIdle: 900s}}
+---
+kind: Model
+metadata: {{name: bench}}
+spec: {{versions: [{{name: v1, backend: direct}}]}}
+"""
+
+
+def measure_ceiling(effort: Effort, folder: Path) -> list[Row]:
+    """Return all rows. Each has a mesh of its own, as each disturbs the next."""
+    return [
+        _cold_start(effort, folder / "cold"),
+        _tail(effort, folder / "tail"),
+        *_sizes(effort, folder / "sizes"),
+        _streams(folder / "streams"),
+        _workers(effort, folder / "workers"),
+    ]
+
+
+@contextmanager
+def _mesh(folder: Path, options: Sequence[str] = (), *, silent: bool = False) -> Iterator[Mesh]:
+    """Run a mesh before an upstream that answers at once, or (over HTTP/2) not within the hour."""
+    folder.mkdir(parents=True)
+    with ExitStack() as stack:
+        port = stack.enter_context(envoys.running_upstream(folder, SILENT_S if silent else 0))
+        documents = _BACKEND.format(port=port, http="2" if silent else "1.1")
+        yield stack.enter_context(Mesh(folder / "mesh", documents, options))
+
+
+def _pids(mesh: Mesh) -> dict[str, list[int]]:
+    children = mesh.children()
+    return {role: [child.pid for child in children if child.role == role] for role in ROLES}
+
+
+def _cold_start(effort: Effort, folder: Path) -> Row:
+    """Measure from the command to the first decided answer."""
+    took = []
+    for number in range(max(3, effort.rounds)):
+        with ExitStack() as stack:
+            (folder / str(number)).mkdir(parents=True)
+            port = stack.enter_context(envoys.running_upstream(folder / str(number)))
+            mesh = Mesh(folder / str(number) / "mesh", _BACKEND.format(port=port, http="1.1"))
+            began = time.monotonic()
+            stack.enter_context(mesh)
+            asyncio.run(time_calls(mesh.proxy_port, chat_body("bench"), 1))
+            took.append(time.monotonic() - began)
+    best = sorted(took)[len(took) // 2]
+    return Row(
+        "cold start to the first answer", f"≤ {COLD_S:g} s", f"{best:.2f} s", best <= COLD_S, {"s": best}
+    )
+
+
+def _tail(effort: Effort, folder: Path) -> Row:
+    """Measure the latency of calls that come evenly, each counted from when it should have begun."""
+    with _mesh(folder) as mesh:
+        asyncio.run(_evenly(mesh.proxy_port, 1.0))
+        times = sorted(asyncio.run(_evenly(mesh.proxy_port, effort.seconds * 2)))
+    half, most = times[len(times) // 2] * 1e3, times[int(len(times) * 0.99)] * 1e3
+    return Row(
+        f"p99 at {PACE:,} requests/s",
+        f"≤ {TAIL_MS:g} ms",
+        f"{most:.2f} ms (p50 {half:.2f}; {len(times):,} calls)",
+        most <= TAIL_MS,
+        {"p50_ms": half, "p99_ms": most},
+    )
+
+
+async def _evenly(port: int, seconds: float) -> list[float]:
+    body = json_request(PATH, chat_body("bench"))
+    loop = asyncio.get_running_loop()
+    begun, total = loop.time() + 0.1, int(PACE * seconds)
+    times: list[float] = []
+
+    async def every(first: int) -> None:
+        async with await connect(port) as connection:
+            for number in range(first, total, SENDERS):
+                due = begun + number / PACE
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                # The client's own lateness is not the mesh's: it runs on the same two cores.
+                sent = loop.time()
+                await connection.send(body)
+                answer = await connection.receive()
+                times.append(loop.time() - sent)
+                if answer.status != 200:
+                    raise RuntimeError(f"{answer.status} {answer.body[:200]!r}")
+
+    await asyncio.gather(*(every(first) for first in range(SENDERS)))
+    return times
+
+
+def _sizes(effort: Effort, folder: Path) -> list[Row]:
+    """Measure what a request's body costs each process, by its size."""
+    rows = []
+    with _mesh(folder) as mesh:
+        pids = _pids(mesh)
+        for size in SIZES:
+            body = chat_body("bench", size)
+            calls = max(5, min(effort.calls, 64 * MIB // size))
+            asyncio.run(time_calls(mesh.proxy_port, body, 3))
+            before = _cpu(pids)
+            timings = asyncio.run(time_calls(mesh.proxy_port, body, calls))
+            if any(timing.status != 200 for timing in timings):
+                raise RuntimeError(f"a body of {size} bytes is not passed on")
+            spent = {role: (now - before[role]) / calls for role, now in _cpu(pids).items()}
+            each = sorted(timing.total_ms for timing in timings)[calls // 2]
+            share = size / MIB
+            told = " + ".join(f"{role} {spent[role] * 1e3 / share:.2f}" for role in ROLES)
+            name = f"{size // 1024} KiB" if size < MIB else f"{round(size / MIB)} MiB"
+            rows.append(
+                Row(
+                    f"a body of {name}",
+                    "",
+                    f"p50 {each:.2f} ms; CPU ms a MiB: {told}",
+                    None,
+                    {"p50_ms": each, **{f"{role}_ms": spent[role] * 1e3 for role in ROLES}},
+                )
+            )
+    return rows
+
+
+def _streams(folder: Path) -> Row:
+    """Measure what ten thousand calls weigh whose providers say nothing."""
+    with _mesh(folder, silent=True) as mesh:
+        pids = _pids(mesh)
+        asyncio.run(_wait_for_nothing(mesh.proxy_port, 50))
+        weights: dict[str, int] = {}
+        asyncio.run(_wait_for_nothing(mesh.proxy_port, STREAMS, lambda: weights.update(_rss(pids))))
+    processor, envoy = weights["processor"], weights["envoy"]
+    return Row(
+        f"{STREAMS:,} silent streams",
+        f"processor ≤ {PROCESSOR_BYTES // MIB} MB, Envoy ≤ {ENVOY_BYTES // MIB} MB",
+        f"processor {processor / MIB:.0f} MB, Envoy {envoy / MIB:.0f} MB "
+        f"({envoy / STREAMS / 1024:.1f} KiB a stream), agent {weights['agent'] / MIB:.0f} MB",
+        processor <= PROCESSOR_BYTES and envoy <= ENVOY_BYTES,
+        {role: float(weight) for role, weight in weights.items()},
+    )
+
+
+async def _wait_for_nothing(port: int, streams: int, when_open: Callable[[], None] = lambda: None) -> None:
+    """Open so many streams, none of which is answered; call `when_open` once all are upstream, and leave."""
+    body = json_request(PATH, chat_body("bench")[:-1] + b', "stream": true}')
+    writers = []
+    try:
+        for first in range(0, streams, OPENED_AT_ONCE):
+            count = min(OPENED_AT_ONCE, streams - first)
+            opened = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(count)))
+            for _, writer in opened:
+                writer.write(body)
+                writers.append(writer)
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(3)
+        when_open()
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def _workers(effort: Effort, folder: Path) -> Row:
+    """Measure a call's CPU in one processor and in four: what four cores would carry follows from it."""
+    spent = {}
+    for count in (1, WORKERS):
+        with _mesh(folder / str(count), ("--workers", str(count))) as mesh:
+            pids = _pids(mesh)
+            wrk(f"{mesh.url}/chat/completions", chat_body("bench"), 1.0, folder)
+            before = _cpu(pids)
+            load = wrk(f"{mesh.url}/chat/completions", chat_body("bench"), effort.seconds * 2, folder)
+            spent[count] = (_cpu(pids)["processor"] - before["processor"]) / load.requests
+    scaled = WORKERS * spent[1] / spent[WORKERS]
+    return Row(
+        f"{WORKERS} processors on paper",
+        f"≥ {SCALED:g} x one",
+        f"{scaled:.2f} x (CPU a call: {spent[1] * 1e6:.0f} µs with one, {spent[WORKERS] * 1e6:.0f} µs)",
+        scaled >= SCALED,
+        {"times": scaled},
+    )
+
+
+def _cpu(pids: Mapping[str, Sequence[int]]) -> dict[str, float]:
+    return {role: sum(map(cpu_seconds, of)) for role, of in pids.items()}
+
+
+def _rss(pids: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    return {role: sum(map(rss_bytes, of)) for role, of in pids.items()}
