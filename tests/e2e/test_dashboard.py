@@ -353,7 +353,7 @@ def test_several_replicas_are_told_apart(visit: Visit) -> None:
     expect(rows).to_have_attribute("aria-rowcount", str(SIDECARS // 2 + 1))
     rows.locator(".vrow").first.click()
     expect(page.locator("dialog")).to_contain_text("cp-1")
-    page.unroute("**/api/v1/sidecars")
+    page.unroute_all(behavior="wait")
 
 
 def test_scopes_are_respected(visit: Visit, fleet: StagedFleet) -> None:
