@@ -16,7 +16,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 HEARD_WITHIN_S: Final = 60.0
 MAX_CONNECTIONS: Final = 64
 MAX_AGE_S: Final = 60.0
-"""Of a connection; whoever asks again opens another."""
 
 
 class Health:
@@ -25,11 +24,15 @@ class Health:
     Args:
         clock: monotonic seconds.
         metrics: the text of the metrics.
+        max_age_s: of a connection; whoever asks again opens another.
     """
 
-    def __init__(self, clock: Callable[[], float], metrics: Callable[[], bytes]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], metrics: Callable[[], bytes], max_age_s: float = MAX_AGE_S
+    ) -> None:
         self._clock = clock
         self._metrics = metrics
+        self._max_age_s = max_age_s
         self._heard_at: float | None = None
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
@@ -64,7 +67,9 @@ class Health:
         await self._runner.setup()
         if (server := self._runner.server) is not None:
             loop = asyncio.get_running_loop()
-            self._listener = await loop.create_server(lambda: _bounded(server, loop), host, port)
+            self._listener = await loop.create_server(
+                lambda: _bounded(server, loop, self._max_age_s), host, port
+            )
 
     @property
     def port(self) -> int:
@@ -90,11 +95,11 @@ class Health:
         return web.Response(body=self._metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _bounded(server: web.Server, loop: asyncio.AbstractEventLoop) -> asyncio.Protocol:
+def _bounded(server: web.Server, loop: asyncio.AbstractEventLoop, max_age_s: float) -> asyncio.Protocol:
     """Return what serves one more connection; too many make the oldest give way, not the newest."""
     connections = server.connections
     for oldest in connections[: max(0, len(connections) - MAX_CONNECTIONS + 1)]:
         oldest.force_close()
     made = server()
-    loop.call_later(MAX_AGE_S, made.force_close)
+    loop.call_later(max_age_s, made.force_close)
     return made

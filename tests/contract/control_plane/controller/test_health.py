@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from control_plane.controller.health import HEARD_WITHIN_S, MAX_CONNECTIONS, Health
@@ -48,10 +47,9 @@ async def test_silent_connections_do_not_keep_the_kubelet_out() -> None:
     await health.stop()
 
 
-async def test_no_connection_is_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_connection_is_kept_for_long() -> None:
     """Neither one that never asked, nor one that did."""
-    monkeypatch.setattr("control_plane.controller.health.MAX_AGE_S", 0.05)
-    health = Health(lambda: 0.0, bytes)
+    health = Health(lambda: 0.0, bytes, max_age_s=0.05)
     await health.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", health.port)
     assert await asyncio.wait_for(reader.read(), 5) == b""

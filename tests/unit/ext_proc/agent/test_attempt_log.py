@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import grpc
 import pytest
 import structlog
 from envoy.data.accesslog.v3 import accesslog_pb2
+from envoy.service.accesslog.v3 import als_pb2, als_pb2_grpc
 
 from ext_proc.agent.attempt_log import AttemptLog
 from ext_proc.contract import push_pb2
@@ -66,3 +71,46 @@ def test_whose_key_it_was_is_told() -> None:
 def test_nobody_is_told_before_there_is_a_way() -> None:
     """It is no error."""
     attempt_log().take(entry(429))
+
+
+class Lines:
+    """A logger that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def warning(self, event: str, **_: Any) -> None:
+        """Keep one line."""
+        self.events.append(event)
+
+
+async def test_an_attempt_that_cannot_be_handed_on_costs_no_other(tmp_path: Path) -> None:
+    """Over gRPC as Envoy sends them; the one that failed is told to the log."""
+    statuses: list[int] = []
+
+    def tell(snapshot: push_pb2.Snapshot) -> None:
+        if snapshot.attempt.status == 500:
+            raise ValueError("broken")
+        statuses.append(snapshot.attempt.status)
+
+    lines = Lines()
+    log = AttemptLog(Throttled(lines, lambda: 0.0))
+    log.tell = tell
+    server = grpc.aio.server()
+    log.register(server)
+    address = f"unix:{tmp_path}/agent.sock"
+    server.add_insecure_port(address)
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(address) as channel:
+            call = als_pb2_grpc.AccessLogServiceStub(channel).StreamAccessLogs(timeout=5)
+            for batch in ([entry(429), entry(500)], [entry(503)]):
+                message = als_pb2.StreamAccessLogsMessage()
+                message.http_logs.log_entry.extend(batch)
+                await call.write(message)
+            await call.done_writing()
+            await call
+    finally:
+        await server.stop(0)
+    assert statuses == [429, 503]
+    assert lines.events == ["an attempt's entry cannot be read"]
