@@ -32,7 +32,7 @@ class Line(NamedTuple):
         attempts: tries upstream.
         backend: the stamp of the Backend that answered.
         own_answer: `x-outrigger-error`.
-        path: as the caller wrote it, without the query.
+        path: as it went upstream, or as the caller wrote it where nothing did; without the query.
         read_input_tokens: of an answer that the processor has read, or of its own.
         input_tokens: of an answer that Envoy has looked into.
         failed_open: 1 when a call to the processor failed.
