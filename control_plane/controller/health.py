@@ -36,6 +36,7 @@ class Health:
         self._heard_at: float | None = None
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
+        self._bounded: _Bounded | None = None
 
     def __repr__(self) -> str:
         return f"<Health {'ready' if self.is_ready else 'not ready'}>"
@@ -65,11 +66,11 @@ class Health:
         """
         self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
-        if (server := self._runner.server) is not None:
-            loop = asyncio.get_running_loop()
-            self._listener = await loop.create_server(
-                lambda: _bounded(server, loop, self._max_age_s), host, port
-            )
+        server = self._runner.server
+        if server is None:
+            raise RuntimeError("a runner that is set up has a server")
+        self._bounded = _Bounded(server, asyncio.get_running_loop(), self._max_age_s)
+        self._listener = await asyncio.get_running_loop().create_server(self._bounded.make, host, port)
 
     @property
     def port(self) -> int:
@@ -80,6 +81,8 @@ class Health:
         """Serve no more."""
         if self._listener is not None:
             self._listener.close()
+        if self._bounded is not None:
+            self._bounded.stop()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -95,11 +98,34 @@ class Health:
         return web.Response(body=self._metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _bounded(server: web.Server, loop: asyncio.AbstractEventLoop, max_age_s: float) -> asyncio.Protocol:
-    """Return what serves one more connection; too many make the oldest give way, not the newest."""
-    connections = server.connections
-    for oldest in connections[: max(0, len(connections) - MAX_CONNECTIONS + 1)]:
-        oldest.force_close()
-    made = server()
-    loop.call_later(max_age_s, made.force_close)
-    return made
+class _Bounded:
+    """Makes what serves one more connection; too many make the oldest give way, not the newest."""
+
+    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, max_age_s: float) -> None:
+        self._server = server
+        self._loop = loop
+        self._max_age_s = max_age_s
+        self._since: dict[asyncio.Protocol, float] = {}
+        self._sweeping = loop.call_later(max_age_s / 4, self._sweep)
+
+    def make(self) -> asyncio.Protocol:
+        """Return it."""
+        connections = self._server.connections
+        for oldest in connections[: max(0, len(connections) - MAX_CONNECTIONS + 1)]:
+            oldest.force_close()
+        # Those that have ended are let go here, whatever the rate of new ones.
+        self._since = {one: self._since[one] for one in connections if one in self._since}
+        made: asyncio.Protocol = self._server()
+        self._since[made] = self._loop.time()
+        return made
+
+    def stop(self) -> None:
+        """Look at no ages any more."""
+        self._sweeping.cancel()
+
+    def _sweep(self) -> None:
+        before = self._loop.time() - self._max_age_s
+        for one in self._server.connections:
+            if self._since.get(one, before) <= before:
+                one.force_close()
+        self._sweeping = self._loop.call_later(self._max_age_s / 4, self._sweep)

@@ -188,7 +188,7 @@ def _operation(path: str) -> str:
 
 
 def _tokens(read: str, looked_into: str) -> int | None:
-    """Return what the processor has read, else what Envoy has found; None for what no count can be."""
+    """Return what the processor has read, else what Envoy has found; None for none, and for no count."""
     text = looked_into if read == ABSENT else read
     if text == ABSENT:
         return None
@@ -196,4 +196,4 @@ def _tokens(read: str, looked_into: str) -> int | None:
         value = float(text)
     except ValueError:
         return None
-    return int(value) if math.isfinite(value) and 0 <= value <= MAX_TOKENS else None
+    return int(value) if math.isfinite(value) and 0 < value <= MAX_TOKENS else None

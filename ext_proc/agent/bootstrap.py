@@ -28,7 +28,9 @@ POLICY_WITHIN: Final = "15s"
 """How long an Envoy in a pod waits for its clusters, and then for its routes, before it listens without."""
 DRAIN: Final = {"fixed_delay": "15s", "percentage": {"numerator": 100}}
 """How long an Envoy beside an application that is told to stop goes on."""
-MAX_HEALTH_CONNECTIONS: Final = 256
+MAX_HEALTH_CONNECTIONS: Final = 2048
+"""Of strangers who say nothing. It bounds their memory (some 15 MB), and is more than one keeps open easily:
+Envoy refuses the newest, and the kubelet is one of them."""
 TYPES = "type.googleapis.com"
 ATTEMPTS: Final = "attempts"
 """The name of the log of attempts, `attempt_log` is its reader."""

@@ -34,7 +34,8 @@ class EnvoyAdmin:
         self._url = f"http://{address}/stats"
         self._ready_url = f"http://{address}/ready"
         self._info_url = f"http://{address}/server_info"
-        # Of the Envoy that is there now; "" when it is not known.
+        # Of the Envoy that is there now: what it said last, and its version, "" when that is not known.
+        self._said = ""
         self._version = ""
         self._poll_s = poll_s
         # Plain HTTP: reading the machine's authorities would take 50 ms.
@@ -75,8 +76,10 @@ class EnvoyAdmin:
         try:
             # Asked each second: all that Envoy tells of itself would be half of what an idle sidecar costs.
             state = (await self._client.get(self._ready_url)).text.strip()
-            if not self._version:
+            if state != self._said or not self._version:
+                # Another one may have come, of another version.
                 self._version = await self._read_version()
+            self._said = state
         except (httpx.HTTPError, ValueError):
             self._version = ""
             return push_pb2.Envoy(state=push_pb2.Envoy.DEAD)

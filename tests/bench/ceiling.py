@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import envoys
-from tests.bench.load import chat_body, time_calls, wrk
+from tests.bench.fleet import raise_file_limit
+from tests.bench.load import LoadFailed, chat_body, time_calls, wrk
 from tests.bench.measure import MIB, Effort, Row
 from tests.bench.sizing import ROLES
 from tests.harness.mesh import Mesh
@@ -168,7 +169,15 @@ def _streams(folder: Path) -> Row:
         pids = _pids(mesh)
         asyncio.run(_wait_for_nothing(mesh.proxy_port, 50))
         weights: dict[str, int] = {}
-        asyncio.run(_wait_for_nothing(mesh.proxy_port, STREAMS, lambda: weights.update(_rss(pids))))
+
+        def weigh() -> None:
+            active = mesh.envoy_stats(r"cluster\.direct\..*upstream_rq_active")
+            if sum(active.values()) != STREAMS:
+                raise LoadFailed(f"of {STREAMS} streams {active} are open")
+            weights.update(_rss(pids))
+
+        raise_file_limit()
+        asyncio.run(_wait_for_nothing(mesh.proxy_port, STREAMS, weigh))
     processor, envoy = weights["processor"], weights["envoy"]
     return Row(
         f"{STREAMS:,} silent streams",
@@ -208,6 +217,8 @@ def _workers(effort: Effort, folder: Path) -> Row:
             wrk(f"{mesh.url}/chat/completions", chat_body("bench"), 1.0, folder)
             before = _cpu(pids)
             load = wrk(f"{mesh.url}/chat/completions", chat_body("bench"), effort.seconds * 2, folder)
+            if load.errors:
+                raise LoadFailed(f"{load.errors} calls failed")
             spent[count] = (_cpu(pids)["processor"] - before["processor"]) / load.requests
     scaled = WORKERS * spent[1] / spent[WORKERS]
     return Row(

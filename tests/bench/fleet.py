@@ -90,7 +90,7 @@ def measure_fleet(effort: Effort, folder: Path, count: int = SIDECARS) -> list[R
     """Connect `count` sidecars, change the policy again and again, then kill the server and start another."""
     changes = CHANGES if effort == Effort.full() else QUICK_CHANGES
     (port,) = free_ports(1)
-    _raise_file_limit()
+    raise_file_limit()
     server = Server(port, folder)
     try:
         with sidecars(port, count):
@@ -145,7 +145,12 @@ def _p99(values: list[float]) -> float:
     return values[math.ceil(len(values) * 0.99) - 1]
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
+    """Let this process, and those that it starts, have as many files open as these rows need.
+
+    Raises:
+        LoadFailed: that is not allowed here.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < FILES:
         raise LoadFailed(f"this bench needs {FILES} open files, the limit is {hard}: raise it (ulimit -Hn)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -141,6 +143,21 @@ async def test_each_call_moves_exactly_one_series(
     assert list(change.values()) == [1.0], change
     ((_, labels),) = change
     assert dict(labels)["status"].startswith(status)
+
+
+async def test_an_agent_that_stands_still_costs_no_count(mesh: Mesh) -> None:
+    """What ended meanwhile is counted once it goes on, each call once."""
+    before = series(mesh, "openai_request_total")
+    (agent,) = (child.pid for child in mesh.children() if child.role == "agent")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        for _ in range(15):
+            await post(mesh.proxy_port, GOOD)
+            await asyncio.sleep(0.1)
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    after = await settled(mesh, before, 15)
+    assert total(after) - total(before) == 15
 
 
 async def test_a_hit_and_a_miss_are_told_apart(mesh: Mesh, rude: RudeProvider, script: str) -> None:

@@ -49,13 +49,17 @@ OURS: Final = frozenset(
 SYSTEM: Final = (
     *("GLIBC_TUNABLES", "HOME", "HOSTNAME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "TEMP"),
     *("TERM", "TMP", "TMPDIR", "TZ", "TZDIR", "USER", "VIRTUAL_ENV", "OUTRIGGER_ENVOY"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD"),
 )
-SYSTEM_PREFIXES: Final = ("DYLD_", "LC_", "LD_", "MALLOC_", "PYTHON")
+SYSTEM_PREFIXES: Final = ("DYLD_", "LC_", "MALLOC_", "PYTHON")
 # A processor verifies the certificates of Redis and PostgreSQL.
 PROCESSOR: Final = ("SSL_CERT_DIR", "SSL_CERT_FILE")
 PROCESSOR_PREFIXES: Final = ("GRPC_",)
 # libpq's, which complete the URL of a database.
-DATABASE_PREFIX: Final = "PG"
+DATABASE_PREFIXES: Final = (
+    *("PGAPPNAME", "PGCHANNELBINDING", "PGCLIENTENCODING", "PGCONNECT", "PGDATABASE", "PGGSS", "PGHOST"),
+    *("PGKRB", "PGOPTIONS", "PGPASS", "PGPORT", "PGREQUIRE", "PGSERVICE", "PGSSL", "PGTARGET", "PGUSER"),
+)
 
 
 class Environments:
@@ -90,7 +94,7 @@ class Environments:
         }
         prefixes: tuple[str, ...] = (*SYSTEM_PREFIXES, *PROCESSOR_PREFIXES)
         if self._settings.cache_database:
-            prefixes = (*prefixes, DATABASE_PREFIX)
+            prefixes = (*prefixes, *DATABASE_PREFIXES)
         return {**self._those((*SYSTEM, *PROCESSOR), prefixes), **_set(shared)}
 
     def agent(self) -> dict[str, str]:

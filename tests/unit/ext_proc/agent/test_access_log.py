@@ -136,9 +136,9 @@ def test_tokens_of_an_unread_stream() -> None:
     assert read.input_tokens == 12
 
 
-@pytest.mark.parametrize("value", ["-1", "1e300", "Infinity", "NaN", "true", "", "x", "null", '{"a":1}'])
+@pytest.mark.parametrize("value", ["-1", "0", "1e300", "Infinity", "NaN", "true", "", "x", "null", '{"a":1}'])
 def test_impossible_token_numbers_are_none(value: str) -> None:
-    """What a provider cannot mean as a number of tokens is not counted."""
+    """What a provider cannot mean as a number of tokens is not counted, nor are none at all."""
     assert recorded(line_of(input_tokens=value)).input_tokens is None
 
 
