@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import orjson
@@ -145,4 +145,11 @@ def _read_int(text: str) -> int | WrittenNumber:
 def _read_float(text: str) -> float:
     number = float(text)
     written = repr(number)
-    return number if written == text or Decimal(text) == Decimal(written) else WrittenNumber(text)
+    return number if written == text or _is_same(text, written) else WrittenNumber(text)
+
+
+def _is_same(text: str, written: str) -> bool:
+    try:
+        return Decimal(text) == Decimal(written)
+    except InvalidOperation:  # an exponent of more digits than there is any use for
+        return False

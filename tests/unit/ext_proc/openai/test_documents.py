@@ -91,6 +91,13 @@ def test_numbers_at_the_edges(number: str, template: str) -> None:
     assert exact(encode(decode(body))) == exact(body)
 
 
+@pytest.mark.parametrize("number", ["0e" + "5" * 24, "1e-" + "9" * 24, "-0.0e" + "9" * 24])
+def test_an_exponent_that_no_library_holds_goes_on_as_it_was_written(number: str) -> None:
+    """It must not end an exchange: that would fail open, past every policy."""
+    body = f'{{"x":{number}}}'.encode()
+    assert encode(decode(body)) == body
+
+
 def test_a_huge_number_is_still_a_number_for_policies() -> None:
     """A cap on a parameter can compare it."""
     document = decode(b'{"max_tokens": 123456789012345678901234567890}')
