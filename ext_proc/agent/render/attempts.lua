@@ -34,8 +34,9 @@ end
 local function plain_number(text)
   text = stripped(text)
   if not text then return nil end
-  local whole = text:match("^(%d+)$") or text:match("^(%d+)%.%d+$")
-  if not whole or #whole > 18 then return nil end
+  local whole, fraction = text:match("^%d+$"), ""
+  if not whole then whole, fraction = text:match("^(%d+)%.(%d+)$") end
+  if not whole or #whole > 18 or #fraction > 18 then return nil end
   return tonumber(text)
 end
 
@@ -107,6 +108,8 @@ local function duration_s(text)
     local number, unit, after = text:match("^(%d+%.?%d*)([a-zµ]+)()", at)
     -- The longest unit that the text goes on with: `1m500ms` has `m` and then a digit.
     if not number or number:sub(-1) == "." or not UNIT_S[unit] then return nil end
+    local whole, fraction = number:match("^(%d+)%.?(%d*)$")
+    if #whole > 12 or #fraction > 12 then return nil end
     total, at = total + tonumber(number) * UNIT_S[unit], after
   end
   return at > 1 and total or nil

@@ -27,6 +27,7 @@ RETRY_AFTER_CASES = [
     pytest.param({"retry-after": "7"}, 7.0, id="seconds"),
     pytest.param({"retry-after": " 7 "}, 7.0, id="padded"),
     pytest.param({"retry-after": "1.5"}, 1.5, id="fraction"),
+    pytest.param({"retry-after": "1." + "9" * 19}, None, id="too fine a fraction"),
     pytest.param({"retry-after": "Fri, 06 Nov 2026 08:49:40 GMT"}, 3.0, id="imf-fixdate"),
     pytest.param({"retry-after": "Friday, 06-Nov-26 08:49:40 GMT"}, 3.0, id="rfc-850"),
     pytest.param({"retry-after": "Fri Nov  6 08:49:40 2026"}, 3.0, id="asctime"),
@@ -56,6 +57,8 @@ RETRY_AFTER_CASES = [
 ]
 RESET_CASES = [
     ("1ms", 0.001),
+    ("1." + "0" * 13 + "s", None),
+    ("1" * 13 + "ms", None),
     ("1500ms", 1.5),
     ("2s", 2.0),
     ("6m0s", 360.0),
