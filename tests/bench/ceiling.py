@@ -25,6 +25,7 @@ SIZES: Final = (1024, 16 * 1024, 256 * 1024, MIB, 8 * MIB, 32 * MIB - 1024)
 STREAMS: Final = 10_000
 SILENT_S: Final = 3600
 OPENED_AT_ONCE: Final = 200
+FILES: Final = STREAMS + 1_000
 TAIL_MS: Final = 3.0
 COLD_S: Final = 2.0
 PROCESSOR_BYTES: Final = 120 * MIB
@@ -165,6 +166,7 @@ def _sizes(effort: Effort, folder: Path) -> list[Row]:
 
 def _streams(folder: Path) -> Row:
     """Measure what ten thousand calls weigh whose providers say nothing."""
+    raise_file_limit(FILES)
     with _mesh(folder, silent=True) as mesh:
         pids = _pids(mesh)
         asyncio.run(_wait_for_nothing(mesh.proxy_port, 50))
@@ -176,7 +178,6 @@ def _streams(folder: Path) -> Row:
                 raise LoadFailed(f"of {STREAMS} streams {active} are open")
             weights.update(_rss(pids))
 
-        raise_file_limit()
         asyncio.run(_wait_for_nothing(mesh.proxy_port, STREAMS, weigh))
     processor, envoy = weights["processor"], weights["envoy"]
     return Row(

@@ -90,7 +90,7 @@ def measure_fleet(effort: Effort, folder: Path, count: int = SIDECARS) -> list[R
     """Connect `count` sidecars, change the policy again and again, then kill the server and start another."""
     changes = CHANGES if effort == Effort.full() else QUICK_CHANGES
     (port,) = free_ports(1)
-    raise_file_limit()
+    raise_file_limit(FILES)
     server = Server(port, folder)
     try:
         with sidecars(port, count):
@@ -145,16 +145,17 @@ def _p99(values: list[float]) -> float:
     return values[math.ceil(len(values) * 0.99) - 1]
 
 
-def raise_file_limit() -> None:
-    """Let this process, and those that it starts, have as many files open as these rows need.
+def raise_file_limit(files: int) -> None:
+    """Let this process, and those that it starts, have `files` open.
 
     Raises:
         LoadFailed: that is not allowed here.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < FILES:
-        raise LoadFailed(f"this bench needs {FILES} open files, the limit is {hard}: raise it (ulimit -Hn)")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < files:
+        raise LoadFailed(f"this bench needs {files} open files, the limit is {hard}: raise it (ulimit -Hn)")
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
 
 
 def main() -> int:
