@@ -50,6 +50,8 @@ _OTHER: Final = Classified(Operation.OTHER)
 _MODELS_PATH: Final = "/v1/models"
 _GUARDED: Final = frozenset({*PARSED, _MODELS_PATH})
 # Lower-case plain segments below one `/v1`: nothing in them can be folded.
+_NO_TEXT: Final = re.compile("[\ud800-\udfff]")
+_NO_LATIN_1: Final = re.compile("[^\0-\xff]")
 _PLAIN: Final = re.compile(r"/v1(?!/v1(?:/|$))(?:/[a-z0-9_-][a-z0-9_.-]*)*")
 _UNICODE_ESCAPE: Final = re.compile(rb"%u([0-9a-fA-F]{4})")
 _OVERLONG: Final = re.compile(rb"[\xc0\xc1][\x80-\xbf]")
@@ -81,10 +83,13 @@ def classify(method: str, path: str) -> Classified:
 
 
 def _readings(path: str) -> Iterator[bytes]:
-    """Yield the bytes that `path` may have been: it was decoded as UTF-8 or as Latin-1."""
-    yield path.encode("utf-8", "replace")
+    """Yield the bytes that `path` may have been: it was decoded as UTF-8 or as Latin-1.
+
+    What neither has stands for itself as `_`: a `?` would end the path.
+    """
+    yield _NO_TEXT.sub("_", path).encode()
     if not path.isascii():
-        yield path.encode("latin-1", "replace")
+        yield _NO_LATIN_1.sub("_", path).encode("latin-1")
 
 
 def _fold(raw: bytes) -> str:

@@ -100,6 +100,14 @@ def test_foldable_spellings_are_refused(path: str) -> None:
         assert found.refused
 
 
+@pytest.mark.parametrize(
+    "path", ["\udcda/../v1/completions", "/v1/\udcff/../completions", "/中/../v1/completions"]
+)
+def test_bytes_that_are_no_text_do_not_end_a_path(path: str) -> None:
+    """What stands for them is no question mark."""
+    assert classify("POST", path).refused
+
+
 def test_a_path_given_as_latin_1_is_folded_too() -> None:
     """Raw bytes that were read as Latin-1 mean the same as the UTF-8 they are."""
     path = "/v1\uff0fchat/completions".encode().decode("latin-1")
