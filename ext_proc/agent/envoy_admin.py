@@ -74,7 +74,7 @@ class EnvoyAdmin:
     async def state(self) -> push_pb2.Envoy:
         """Return how Envoy is now, and its version; one that does not answer is dead."""
         try:
-            # Asked each second: all that Envoy tells of itself would be half of what an idle sidecar costs.
+            # Asked each second: all that Envoy tells of itself was a sixth of what an idle sidecar cost.
             state = (await self._client.get(self._ready_url)).text.strip()
             if state != self._said or not self._version:
                 # Another one may have come, of another version.
