@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from typing import Final
+from typing import Final, cast
 
 import uvloop
 
@@ -58,9 +58,9 @@ class Bare(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Say the settings."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(_HELLO)
+        # uvloop's transports are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(_HELLO)
 
     def data_received(self, data: bytes) -> None:
         """Answer every whole frame."""

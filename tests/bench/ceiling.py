@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ import httpx
 
 from tests.bench import envoys
 from tests.bench.fleet import raise_file_limit
-from tests.bench.load import LoadFailed, chat_body, time_calls, wrk
+from tests.bench.load import CONNECTIONS, LoadFailed, chat_body, time_calls, wrk
 from tests.bench.measure import MIB, Effort, Row
 from tests.bench.sizing import ROLES
 from tests.harness.mesh import OUTRIGGER, Mesh
@@ -243,14 +244,25 @@ async def _wait_for_nothing(port: int, streams: int, when_open: Callable[[], Non
 
 
 def _workers(effort: Effort, folder: Path) -> Row:
-    """Measure a call's CPU in one processor and in four: what four cores would carry follows from it."""
+    """Measure a call's CPU in one processor and in four: what four cores would carry follows from it.
+
+    Four have four times the calls in flight, as four cores' worth of load brings: a call costs less the more
+    of them a processor finds waiting.
+    """
     spent = {}
     for count in (1, WORKERS):
         with _mesh(folder / str(count), ("--workers", str(count))) as mesh:
             pids = _pids(mesh)
-            wrk(f"{mesh.url}/chat/completions", chat_body("bench"), 1.0, folder)
+            load_for = partial(
+                wrk,
+                f"{mesh.url}/chat/completions",
+                chat_body("bench"),
+                folder=folder,
+                connections=CONNECTIONS * count,
+            )
+            load_for(1.0)
             before = _cpu(pids)
-            load = wrk(f"{mesh.url}/chat/completions", chat_body("bench"), effort.seconds * 2, folder)
+            load = load_for(effort.seconds * 2)
             if load.errors:
                 raise LoadFailed(f"{load.errors} calls failed")
             spent[count] = (_cpu(pids)["processor"] - before["processor"]) / load.requests

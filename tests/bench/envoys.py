@@ -116,7 +116,8 @@ def _ext_proc() -> Resource:
         "typed_config": {
             "@type": f"{_TYPE}.extensions.filters.http.ext_proc.v3.ExternalProcessor",
             "grpc_service": {"envoy_grpc": {"cluster_name": "processor"}},
-            "failure_mode_allow": True,
+            # A floor that passes calls by without its processor would be no floor.
+            "failure_mode_allow": False,
             "allow_mode_override": True,
             "message_timeout": "10s",
             "processing_mode": {

@@ -12,7 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+import httpx
+
 from tests.bench import envoys, rivals
+from tests.bench.load import chat_body
 from tests.harness.mesh import Mesh, http_status
 from tests.harness.processes import free_ports, until
 
@@ -139,7 +142,9 @@ class Lab:
         config = self.folder / f"{name}.json"
         envoys.write_sidecar(config, port, admin, socket, self.direct_port)
         pids["envoy"] = self._envoy(name, config, admin, workers=1)
-        self._add(Target(name, port, "bench", pids))
+        target = Target(name, port, "bench", pids)
+        httpx.post(target.url, content=chat_body("bench"), timeout=5).raise_for_status()
+        self._add(target)
 
     def _envoy(self, name: str, config: Path, admin: int, workers: int) -> int:
         options = ["--disable-hot-restart", "--concurrency", str(workers), "--log-level", "warn"]

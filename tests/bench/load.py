@@ -37,7 +37,7 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What wrk measured. `p50_ms` is at `CONNECTIONS` connections."""
+    """What wrk measured. `p50_ms` is at as many connections as it had."""
 
     requests: int
     per_second: float
@@ -71,9 +71,15 @@ def chat_body(model: str, size: int = 230) -> bytes:
 
 
 def wrk(
-    url: str, body: bytes, seconds: float, folder: Path, headers: Mapping[str, str] | None = None
+    url: str,
+    body: bytes,
+    seconds: float,
+    folder: Path,
+    headers: Mapping[str, str] | None = None,
+    *,
+    connections: int = CONNECTIONS,
 ) -> Load:
-    """POST `body` to `url` for `seconds` with 16 connections.
+    """POST `body` to `url` for `seconds`, `connections` at a time.
 
     Raises:
         LoadFailed: wrk could not run.
@@ -82,7 +88,7 @@ def wrk(
     body_path.write_bytes(body)
     lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in (headers or {}).items())
     script_path.write_text(_SCRIPT.format(body=body_path, headers=lines), encoding="utf-8")
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{math.ceil(seconds)}s", "-s", str(script_path), url]
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{math.ceil(seconds)}s", "-s", str(script_path), url]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^(\d+) (\d+) (\d+) (\d+)$", run.stdout, re.MULTILINE)
     if run.returncode or not found:
