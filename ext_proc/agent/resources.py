@@ -6,12 +6,14 @@ The version of a type is a digest of its content, so that an unchanged type is n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
+import orjson
 from envoy.config.cluster.v3 import cluster_pb2
-from envoy.config.route.v3 import route_pb2
+from envoy.config.route.v3 import route_components_pb2, route_pb2
 from envoy.extensions.common.matching.v3 import extension_matcher_pb2  # noqa: F401
 from envoy.extensions.filters.common.matcher.action.v3 import skip_action_pb2  # noqa: F401
 from envoy.extensions.filters.http.credential_injector.v3 import credential_injector_pb2  # noqa: F401
@@ -34,11 +36,6 @@ from ext_proc.agent.render.secrets import SECRET_TYPE
 
 Json = dict[str, Any]
 TYPES: Final = (CLUSTER_TYPE, SECRET_TYPE, ROUTES_TYPE)
-_MESSAGES: Final[Mapping[str, Any]] = {
-    CLUSTER_TYPE: cluster_pb2.Cluster,
-    SECRET_TYPE: secret_pb2.Secret,
-    ROUTES_TYPE: route_pb2.RouteConfiguration,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +76,55 @@ def _typed(type_url: str, by_name: Mapping[str, Json]) -> TypedResources:
     for name in sorted(by_name):
         fields = {key: value for key, value in by_name[name].items() if key != "@type"}
         try:
-            message = json_format.ParseDict(fields, _MESSAGES[type_url]())
+            content = _WRITERS[type_url](fields)
         except json_format.ParseError as error:
             raise ValueError(f"{name}: {error}") from error
-        if type_url == ROUTES_TYPE:
-            refresh_clusters(message)
-        content = message.SerializeToString(deterministic=True)
         digest.update(content)
         packed[name] = any_pb2.Any(type_url=type_url, value=content)
     return TypedResources(digest.hexdigest()[:16], packed)
+
+
+def _written(fields: Json, message: Any) -> bytes:
+    content: bytes = json_format.ParseDict(fields, message).SerializeToString(deterministic=True)
+    return content
+
+
+def _secret(fields: Json) -> bytes:
+    # Not kept, as it may hold a provider's key.
+    return _written(fields, secret_pb2.Secret())
+
+
+def _cluster(fields: Json) -> bytes:
+    return _cluster_again(orjson.dumps(fields))
+
+
+def _route_table(fields: Json) -> bytes:
+    """Write a route table. It has hundreds of routes and few new ones at a change: each is read once."""
+    hosts = fields.get("virtual_hosts", [])
+    bare = {**fields, "virtual_hosts": [{**host, "routes": []} for host in hosts]}
+    table = json_format.ParseDict(bare, route_pb2.RouteConfiguration())
+    for host, written in zip(hosts, table.virtual_hosts, strict=True):
+        for route in host.get("routes", ()):
+            written.routes.add().MergeFromString(_route_again(orjson.dumps(route)))
+    content: bytes = table.SerializeToString(deterministic=True)
+    return content
+
+
+@lru_cache(maxsize=1024)
+def _cluster_again(text: bytes) -> bytes:
+    return _written(orjson.loads(text), cluster_pb2.Cluster())
+
+
+@lru_cache(maxsize=4096)
+def _route_again(text: bytes) -> bytes:
+    route = json_format.ParseDict(orjson.loads(text), route_components_pb2.Route())
+    refresh_clusters(route)
+    content: bytes = route.SerializeToString(deterministic=True)
+    return content
+
+
+_WRITERS: Final[Mapping[str, Callable[[Json], bytes]]] = {
+    CLUSTER_TYPE: _cluster,
+    SECRET_TYPE: _secret,
+    ROUTES_TYPE: _route_table,
+}

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from ext_proc.contract.policies import HoldPolicy, RetryPolicy, resolve_policy, with_settings
+from ext_proc.contract.policies import HoldPolicy, RetryPolicy, rank, resolve_policy, with_settings
 from ext_proc.contract.snapshot import Backend, Setting, Snapshot
 
 # The route to a processor's own origin.
@@ -88,9 +88,15 @@ def terms_in_use(snapshot: Snapshot) -> Iterator[RouteTerms]:
     if layers:
         models |= {*snapshot.models, *(name.rstrip("*") for layer in layers for name in layer.models)}
         tiers |= {*snapshot.tiers, *(name.rstrip("*") for layer in layers for name in layer.tiers)}
+    # Names that no Policy tells apart get the same; one of them stands for all, though they be thousands.
+    unlike_models = {
+        (name if own.get(name) else "", *(rank(layer.models, name) for layer in layers)): name
+        for name in sorted(models)
+    }
+    unlike_tiers = {tuple(rank(layer.tiers, name) for layer in layers): name for name in sorted(tiers)}
     seen: set[RouteTerms] = set()
-    for model in sorted(models):
-        for tier in sorted(tiers):
+    for model in unlike_models.values():
+        for tier in unlike_tiers.values():
             base = resolve_policy(layers, model, tier)
             for policy in (base, *(with_settings(base, settings) for settings in own.get(model, ()))):
                 terms = RouteTerms(policy.retry, policy.hold)

@@ -71,9 +71,7 @@ def by_plan(route: Json) -> Json:
     return {**route, "route": action}
 
 
-def refresh_clusters(table: Any) -> None:
-    """Have each attempt of a planned route in `table` (a RouteConfiguration) choose its cluster anew."""
-    for host in table.virtual_hosts:
-        for route in host.routes:
-            if route.route.HasField("inline_cluster_specifier_plugin"):
-                route.route.retry_policy.MergeFromString(REFRESH_CLUSTER_ON_RETRY)
+def refresh_clusters(route: Any) -> None:
+    """Have each attempt of `route` (a Route), if it is a planned one, choose its cluster anew."""
+    if route.route.HasField("inline_cluster_specifier_plugin"):
+        route.route.retry_policy.MergeFromString(REFRESH_CLUSTER_ON_RETRY)

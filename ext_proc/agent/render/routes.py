@@ -10,6 +10,7 @@ See https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, Final
 
 from ext_proc.agent.local_replies import (
@@ -70,14 +71,16 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         ValueError: a Backend's URL is unusable.
     """
     decided: dict[str, Json] = {}
+    longest_silence = 0
     for snapshot in snapshots:
-        for backend in snapshot.backends.values():
-            for terms in terms_in_use(snapshot):
-                for shape in shapes_of(terms):
-                    most = most_stand_ins(snapshot) if shape in _PLANNED else 0
-                    for stand_ins in range(most + 1):
-                        name = route_id(backend, terms, shape, stand_ins)
-                        decided[name] = _decided(name, backend, terms, shape, stand_ins)
+        # Once, and not for each Backend: it asks every Policy about every name.
+        in_use, most_planned = tuple(terms_in_use(snapshot)), most_stand_ins(snapshot)
+        for backend, terms in product(snapshot.backends.values(), in_use):
+            longest_silence = max(longest_silence, _longest_silence_ms(backend, terms))
+            for shape in shapes_of(terms):
+                for stand_ins in range((most_planned if shape in _PLANNED else 0) + 1):
+                    name = route_id(backend, terms, shape, stand_ins)
+                    decided[name] = _decided(name, backend, terms, shape, stand_ins)
     current = snapshots[-1]
     host: Json = {
         "name": "api",
@@ -85,7 +88,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "routes": [
             _trace(),
             *decided.values(),
-            _origin(snapshots),
+            _origin(longest_silence),
             _unknown_route(),
             *_undecided(current),
             _outside(),
@@ -171,21 +174,12 @@ def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape, s
     return by_plan(route) if stand_ins else route
 
 
-def _origin(snapshots: Sequence[Snapshot]) -> Json:
+def _origin(longest_silence_ms: int) -> Json:
     """Send a follower of a flight to the processor that has the stream.
 
     The stream's own limits end it. So it is silent for longer than any of them only when the processor
     hangs, and nothing else would cut a follower then.
     """
-    longest = max(
-        (
-            _longest_silence_ms(backend, terms)
-            for snapshot in snapshots
-            for backend in snapshot.backends.values()
-            for terms in terms_in_use(snapshot)
-        ),
-        default=0,
-    )
     return {
         "name": ORIGIN_ROUTE,
         "match": {
@@ -196,7 +190,7 @@ def _origin(snapshots: Sequence[Snapshot]) -> Json:
             "cluster_header": headers.ORIGIN,
             "cluster_not_found_response_code": "SERVICE_UNAVAILABLE",
             "timeout": "0s",
-            "idle_timeout": seconds(longest + ORIGIN_MARGIN_MS),
+            "idle_timeout": seconds(longest_silence_ms + ORIGIN_MARGIN_MS),
         },
         **_parsed(True),
     }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from envoy.config.route.v3 import route_pb2
+from google.protobuf import json_format
 
 from ext_proc.agent.render.clusters import CLUSTER_TYPE
-from ext_proc.agent.render.routes import ROUTES_TYPE
+from ext_proc.agent.render.priority_groups import refresh_clusters
+from ext_proc.agent.render.routes import ROUTES_NAME, ROUTES_TYPE, render_routes
 from ext_proc.agent.resources import resource_set
+from tests.unit.ext_proc.agent.render.examples import EXAMPLES
 
 
 def cluster(name: str, timeout: str = "1s") -> dict[str, object]:
@@ -36,3 +40,17 @@ def test_unknown_field_is_an_error() -> None:
     """A field that Envoy's API does not have is told with the resource's name."""
     with pytest.raises(ValueError, match=r"a: .*no_such_field"):
         resource_set({CLUSTER_TYPE: {"a": {**cluster("a"), "no_such_field": 1}}})
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_table_is_written_as_if_in_one_piece(name: str) -> None:
+    """Routes are written one by one and kept, which the bytes do not show; a second time neither."""
+    table = render_routes([EXAMPLES[name]])
+    whole = json_format.ParseDict(
+        {key: value for key, value in table.items() if key != "@type"}, route_pb2.RouteConfiguration()
+    )
+    for route in whole.virtual_hosts[0].routes:
+        refresh_clusters(route)
+    for _ in range(2):
+        written = resource_set({ROUTES_TYPE: {ROUTES_NAME: table}}).types[ROUTES_TYPE].by_name[ROUTES_NAME]
+        assert written.value == whole.SerializeToString(deterministic=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext_proc.contract.policies import resolve_policy, with_settings
+from ext_proc.contract import routes
+from ext_proc.contract.policies import Policy, resolve_policy, with_settings
 from ext_proc.contract.routes import CallShape, RouteTerms, cluster_name, route_id, terms_in_use
 from ext_proc.contract.snapshot import Backend, Model, PolicyLayer, Snapshot, Tier, Version
 
@@ -63,3 +65,22 @@ def test_the_agent_renders_every_route_that_the_processor_may_choose(
     )
     assert RouteTerms(policy.retry, policy.hold) in set(terms_in_use(snapshot))
     assert RouteTerms(versions.retry, versions.hold) in set(terms_in_use(snapshot))
+
+
+def test_models_that_no_policy_tells_apart_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy of thousands of Models is rendered at every change, in every pod."""
+    asked: list[str] = []
+
+    def resolve(layers: list[PolicyLayer], model: str, tier: str) -> Policy:
+        asked.append(model)
+        return resolve_policy(layers, model, tier)
+
+    monkeypatch.setattr(routes, "resolve_policy", resolve)
+    models = {name: Model(name, (Version("v", "b", "m"),)) for name in (f"m{n}" for n in range(2000))}
+    layers = (
+        PolicyLayer("all", models=("*",), settings={"retry.attempts": 2}),
+        PolicyLayer("some", models=("m1*", "m7"), settings={"retry.attempts": 3}),
+    )
+    snapshot = Snapshot(version="v", backends={"b": BACKEND}, models=models, policies=layers)
+    assert {terms.retry.attempts for terms in terms_in_use(snapshot)} == {2, 3}
+    assert len(asked) == 3  # by neither pattern, by the prefix, by the name
