@@ -19,6 +19,9 @@ _MAX_SHOWN_KEY: Final = 64
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
 _LONG_TEXTS: Final = 256  # bytes a member
+_LARGE: Final = 16 * 1024
+_COLON: Final = re.compile(rb"[ \t\r\n]*:")
+_BACKSLASH: Final = ord("\\")
 _WHITE_SPACE: Final = b" \t\r\n"
 _FEIGNED_COLON: Final = re.compile(rb"\\u00(?:20|3[aA])")
 # Digits and the point become 0, an exponent's letter e, a minus stays: the shape of the numbers in a body.
@@ -69,12 +72,13 @@ def decode(body: bytes) -> dict[str, Any]:
         ) from error
     if document.__class__ is not dict:
         raise InvalidDocument("The request body must be a JSON object.")
+    checked = body if len(body) < _LARGE else _without_long_texts(body)
     try:
-        written = orjson.dumps(document)
+        written = orjson.dumps(document if checked is body else orjson.loads(checked))
     except TypeError as error:
         raise InvalidDocument("The request body is nested too deeply.") from error
     # What comes out as it came in has no key twice and no number that was changed.
-    return document if written == body or _is_faithful(body, written) else _decode_closely(body)
+    return document if written == checked or _is_faithful(checked, written) else _decode_closely(body)
 
 
 def encode(document: dict[str, Any], *, sort_keys: bool = False) -> bytes:
@@ -86,6 +90,38 @@ def _write_number(value: object) -> orjson.Fragment:
     if isinstance(value, WrittenNumber):
         return orjson.Fragment(value.text)
     raise TypeError
+
+
+def _without_long_texts(body: bytes) -> bytes:
+    """Return `body`, which is JSON, with its long texts empty: keys, numbers and nesting are as they were.
+
+    Pictures and long prompts are most of a large body, and there is nothing to check in them. Where texts are
+    short, `body` itself is returned.
+    """
+    if len(body) < _LONG_TEXTS * body.count(b'"'):
+        return body
+    parts, kept, opening = [], 0, body.find(b'"')
+    while opening >= 0:
+        closing = _end_of_text(body, opening)
+        if closing - opening > _LONG_TEXTS and not _COLON.match(body, closing + 1):
+            parts.append(body[kept : opening + 1])
+            kept = closing
+        opening = body.find(b'"', closing + 1)
+    parts.append(body[kept:])
+    return b"".join(parts)
+
+
+def _end_of_text(body: bytes, opening: int) -> int:
+    """Return where the text ends that begins with the quotation mark at `opening`."""
+    closing = body.find(b'"', opening + 1)
+    while body[closing - 1] == _BACKSLASH:
+        first = closing - 1
+        while body[first - 1] == _BACKSLASH:
+            first -= 1
+        if (closing - first) % 2 == 0:
+            break  # they escape each other
+        closing = body.find(b'"', closing + 1)
+    return closing
 
 
 def _is_faithful(body: bytes, written: bytes) -> bool:

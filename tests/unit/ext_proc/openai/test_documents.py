@@ -50,11 +50,18 @@ def has_double(value: Any) -> bool:
     return isinstance(value, list) and any(has_double(inner) for inner in value)
 
 
+def beside_a_long_text(body: bytes, piece: str = "\\n iVBORw0KGgo: ") -> bytes:
+    """Put a picture's worth of text, `piece` by `piece`, before the first member of the object `body`."""
+    text = piece * (20_000 // len(piece))
+    return b'{"picture" : "' + text.encode() + b'"' + (b"," if body != b"{}" else b"") + body[1:]
+
+
 @given(OBJECT, st.booleans(), st.sampled_from([None, 1, "\t"]))
 def test_every_value_survives(document: dict[str, Any], ascii_only: bool, indent: int | str | None) -> None:
     """Whatever JSON a caller writes, escaped or spaced: encode(decode(x)) has its exact values."""
     body = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode()
-    assert exact(encode(decode(body))) == exact(body)
+    for written in (body, beside_a_long_text(body)):
+        assert exact(encode(decode(written))) == exact(written)
 
 
 @given(
@@ -64,7 +71,8 @@ def test_every_value_survives(document: dict[str, Any], ascii_only: bool, indent
 def test_every_number_survives(number: str, template: str) -> None:
     """A number keeps its value to the last digit."""
     body = (template % number).encode()
-    assert exact(encode(decode(body))) == exact(body)
+    for written in (body, beside_a_long_text(body)):
+        assert exact(encode(decode(written))) == exact(written)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +96,8 @@ def test_every_number_survives(number: str, template: str) -> None:
 def test_numbers_at_the_edges(number: str, template: str) -> None:
     """Numbers that neither 64 bits nor a float can hold go on as they were written."""
     body = (template % number).encode()
-    assert exact(encode(decode(body))) == exact(body)
+    for written in (body, beside_a_long_text(body)):
+        assert exact(encode(decode(written))) == exact(written)
 
 
 @pytest.mark.parametrize("number", ["0e" + "5" * 24, "1e-" + "9" * 24, "-0.0e" + "9" * 24])
@@ -124,12 +133,20 @@ def test_a_huge_number_is_still_a_number_for_policies() -> None:
         (b'{"m":"a","m":"b","x\\\\":"\\/\\":"}', "m"),
     ],
 )
-def test_a_key_given_twice_is_named(body: bytes, key: str) -> None:
+@pytest.mark.parametrize("large", [False, True])
+def test_a_key_given_twice_is_named(body: bytes, key: str, large: bool) -> None:
     """One of two servers would read the first and the other the last: neither is right."""
     with pytest.raises(InvalidDocument) as caught:
-        decode(body)
+        decode(beside_a_long_text(body) if large else body)
     assert caught.value.key == key
     assert caught.value.code is ErrorCode.DUPLICATE_KEY
+
+
+def test_a_long_key_given_twice_is_found() -> None:
+    """A key is no text to pass over, however long it is and whatever stands before its colon."""
+    key = b'"' + b"k" * 20_000 + b'"'
+    with pytest.raises(InvalidDocument):
+        decode(b"{" + key + b" \n:1," + key + b":2}")
 
 
 PIECE = st.sampled_from(
@@ -163,6 +180,18 @@ WRITTEN = st.recursive(
 def test_doubles_are_found_whatever_the_texts_hold(pairs: list[tuple[str, str]], colon: str) -> None:
     """decode refuses exactly the bodies in which the standard library finds a key twice."""
     body = ("{" + ",".join(key + colon + value for key, value in pairs) + "}").encode()
+    if has_double(members(body)):
+        with pytest.raises(InvalidDocument):
+            decode(body)
+    else:
+        assert decode(body) == json.loads(body)
+
+
+@given(st.lists(st.tuples(STRING, WRITTEN), min_size=1, max_size=4), PIECE)
+def test_doubles_are_found_beside_a_long_text(pairs: list[tuple[str, str]], piece: str) -> None:
+    """So it is in a large body, whose long texts are not looked into, whatever they are made of."""
+    small = ("{" + ",".join(f"{key}:{value}" for key, value in pairs) + "}").encode()
+    body = beside_a_long_text(small, piece)
     if has_double(members(body)):
         with pytest.raises(InvalidDocument):
             decode(body)
