@@ -13,6 +13,7 @@ import orjson
 import pytest
 import structlog
 
+from ext_proc import warmup
 from ext_proc.continuation import CallFailed, Reply
 from ext_proc.contract.snapshot import Backend, Model, Quota, Version, Warmup
 from ext_proc.exchange import Answer, Exchange, Forward, RequestHead
@@ -154,7 +155,7 @@ async def test_no_more_at_once_than_the_quota_allows() -> None:
 
 async def test_at_the_start_envoy_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later on a call that fails is the round's last."""
-    monkeypatch.setattr("ext_proc.warmup.UNREACHED_AGAIN_S", 0.0)
+    monkeypatch.setattr(warmup, "UNREACHED_AGAIN_S", 0.0)
     mesh = Mesh(Provider(unreachable=3), backend(5))
     await mesh.round()
     assert mesh.counted == {"failed": 3, "ok": 5}

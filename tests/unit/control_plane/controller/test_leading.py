@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
+from control_plane.controller import mirroring
 from control_plane.controller.leading import Leading
 from control_plane.controller.metrics import Metrics
 from control_plane.controller.mirror import MirrorError
@@ -86,8 +87,8 @@ class Led:
 @pytest.fixture
 async def led(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Led]:
     """Lead, with short waits."""
-    monkeypatch.setattr("control_plane.controller.mirroring.GATHER_S", 0.01)
-    monkeypatch.setattr("control_plane.controller.mirroring.ASK_EVERY_S", 0.05)
+    monkeypatch.setattr(mirroring, "GATHER_S", 0.01)
+    monkeypatch.setattr(mirroring, "ASK_EVERY_S", 0.05)
     found = Led()
     await until(lambda: found.plane.revision > 0)
     yield found
