@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from ext_proc.agent.render.clusters import CLUSTER_TYPE, render_clusters
 from ext_proc.agent.render.routes import ROUTES_NAME, ROUTES_TYPE, render_routes
 from ext_proc.agent.render.secrets import SECRET_TYPE, render_secrets
 from ext_proc.agent.resources import ResourceSet, resource_set
-from ext_proc.contract.snapshot import Snapshot, content_digest
+from ext_proc.contract.snapshot import CredentialRef, Snapshot, content_digest
 
 # A Backend whose name cannot be resolved must not hold up the policy for all others.
 WARMING_LIMIT_S = 5.0
@@ -32,6 +33,8 @@ FIRST_SERVICE_LIMIT_S = 20.0
 # A decision that a processor has just sent is still on its way into Envoy when it says that it is done.
 DECISIONS_ARRIVE_S = 0.5
 REFUSED_REMEMBERED = 1_000
+# Those in use with the new one, and without the old one.
+RENDERED_REMEMBERED = 2
 T = TypeVar("T")
 
 
@@ -78,6 +81,10 @@ class Rollout:
         self._offered: tuple[Snapshot, Secrets] | None = None
         self._refused: dict[str, str] = {}  # by content: another revision of it is not tried either
         self._free_since: dict[str, float] = {}  # by version: when no processor held it any more
+        # What was rendered last, of which snapshots and keys: the same is looked at several times a change.
+        self._rendered: deque[tuple[tuple[Snapshot, ...], Mapping[CredentialRef, str], ResourceSet]] = deque(
+            maxlen=RENDERED_REMEMBERED
+        )
         self._wake = asyncio.Event()
         self._newer = asyncio.Event()  # set while something is offered
 
@@ -260,13 +267,19 @@ class Rollout:
             if backend.credential is not None
         }
         keys = self._keys.resolve(sorted(references, key=repr))
-        return resource_set(
+        for drawn_from, with_keys, drawn in self._rendered:
+            # A snapshot never changes, so that it is the same one is all there is to compare.
+            if with_keys == keys and [*map(id, drawn_from)] == [*map(id, snapshots)]:
+                return drawn
+        rendered = resource_set(
             {
                 CLUSTER_TYPE: render_clusters(snapshots),
                 SECRET_TYPE: render_secrets(snapshots, keys, self._authorities),
                 ROUTES_TYPE: {ROUTES_NAME: render_routes(snapshots)},
             }
         )
+        self._rendered.append((tuple(snapshots), keys, rendered))
+        return rendered
 
     def _acknowledge(self) -> None:
         self._reports.acknowledge(self._in_use[-1].version, self._in_use[0].version)

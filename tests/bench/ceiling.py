@@ -1,4 +1,4 @@
-"""What one sidecar does at its limits: cold start, tail, sizes of bodies, ten thousand streams, workers."""
+"""What one sidecar does at its limits: cold start, tail, large bodies, 10,000 streams, workers, changes."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ PROCESSOR_BYTES: Final = 120 * MIB
 ENVOY_BYTES: Final = 80 * MIB
 WORKERS: Final = 4
 SCALED: Final = 3.5
+BACKENDS: Final = 30
+MODELS: Final = 300
+POLICIES: Final = 8
+CHANGES: Final = 5
+CHANGED_S: Final = 1.0
+TOKEN: Final = "the-token-of-the-bench"
+YAML: Final = {"content-type": "application/yaml"}
 
 _BACKEND: Final = """\
 kind: Backend
@@ -52,6 +59,17 @@ metadata: {{name: bench}}
 spec: {{versions: [{{name: v1, backend: direct}}]}}
 """
 
+_MODEL: Final = """\
+kind: Model
+metadata: {{name: {}}}
+spec: {{versions: [{{name: v1, backend: b{}}}]}}
+"""
+_POLICY: Final = """\
+kind: Policy
+metadata: {{name: p{0}}}
+spec: {{target: {{models: ["m{0}*"]}}, retry: {{attempts: {1}}}}}
+"""
+
 
 def measure_ceiling(effort: Effort, folder: Path) -> list[Row]:
     """Return all rows. Each has a mesh of its own, as each disturbs the next."""
@@ -61,6 +79,7 @@ def measure_ceiling(effort: Effort, folder: Path) -> list[Row]:
         *_sizes(effort, folder / "sizes"),
         _streams(folder / "streams"),
         _workers(effort, folder / "workers"),
+        _change(folder / "change"),
     ]
 
 
@@ -273,6 +292,37 @@ def _workers(effort: Effort, folder: Path) -> Row:
         f"{scaled:.2f} x (CPU a call: {spent[1] * 1e6:.0f} µs with one, {spent[WORKERS] * 1e6:.0f} µs)",
         scaled >= SCALED,
         {"times": scaled},
+    )
+
+
+def _change(folder: Path) -> Row:
+    """Measure how long one more Model takes to be in force beside many, and what it costs the agent."""
+    folder.mkdir(parents=True)
+    one = "kind: Backend\nmetadata: {{name: b{0}}}\nspec: {{url: 'http://127.0.0.1:{1}/v1'}}\n"
+    documents = [one.format(number, 5000 + number) for number in range(BACKENDS)]
+    documents += [_MODEL.format(f"m{number}", number % BACKENDS) for number in range(MODELS)]
+    documents += [_POLICY.format(number, number + 1) for number in range(POLICIES)]
+    took, spent = [], []
+    with Mesh(folder / "mesh", "---\n".join(documents), ("--admin-token", TOKEN)) as mesh:
+        pids = _pids(mesh)
+        api = httpx.Client(
+            base_url=f"http://127.0.0.1:{mesh.api_port}/api/v1", headers={"authorization": f"Bearer {TOKEN}"}
+        )
+        for number in range(CHANGES):
+            before, began = _cpu(pids)["agent"], time.monotonic()
+            answer = api.post("/apply", content=_MODEL.format(f"x{number}", 0), headers=YAML)
+            answer.raise_for_status()
+            until(lambda: api.get("/sidecars").json()["items"][0]["inForce"], 60, "the change is in force")
+            took.append(time.monotonic() - began)
+            time.sleep(1)  # what it no longer needs is taken away then
+            spent.append(_cpu(pids)["agent"] - before)
+    median = sorted(took)[CHANGES // 2]
+    return Row(
+        f"one more Model among {MODELS}, with {BACKENDS} Backends and {POLICIES} Policies",
+        f"≤ {CHANGED_S:g} s",
+        f"in force after {median:.2f} s; {sorted(spent)[CHANGES // 2]:.2f} s of the agent's CPU",
+        median <= CHANGED_S,
+        {"s": median},
     )
 
 
