@@ -20,8 +20,8 @@ _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
 _LONG_TEXTS: Final = 256  # bytes a member
 _LARGE: Final = 16 * 1024
+_FEW_TEXTS: Final = 1024  # bytes a quotation mark
 _COLON: Final = re.compile(rb"[ \t\r\n]*:")
-_BACKSLASH: Final = ord("\\")
 _WHITE_SPACE: Final = b" \t\r\n"
 _FEIGNED_COLON: Final = re.compile(rb"\\u00(?:20|3[aA])")
 # Digits and the point become 0, an exponent's letter e, a minus stays: the shape of the numbers in a body.
@@ -96,32 +96,32 @@ def _without_long_texts(body: bytes) -> bytes:
     """Return `body`, which is JSON, with its long texts empty: keys, numbers and nesting are as they were.
 
     Pictures and long prompts are most of a large body, and there is nothing to check in them. Where texts are
-    short, `body` itself is returned.
+    many, `body` itself is returned: going through them would take longer than it saves.
     """
-    if len(body) < _LONG_TEXTS * body.count(b'"'):
-        return body
-    parts, kept, opening = [], 0, body.find(b'"')
-    while opening >= 0:
-        closing = _end_of_text(body, opening)
-        if closing - opening > _LONG_TEXTS and not _COLON.match(body, closing + 1):
-            parts.append(body[kept : opening + 1])
-            kept = closing
-        opening = body.find(b'"', closing + 1)
+    parts, kept, most = [], 0, len(body) // _FEW_TEXTS
+    opening, mark = -1, body.find(b'"')
+    while mark >= 0:
+        if opening < 0:
+            opening = mark
+        elif not _is_escaped(body, mark):
+            if mark - opening > _LONG_TEXTS and not _COLON.match(body, mark + 1):
+                parts.append(body[kept : opening + 1])
+                kept = mark
+            opening = -1
+        most -= 1
+        if most < 0:
+            return body
+        mark = body.find(b'"', mark + 1)
     parts.append(body[kept:])
     return b"".join(parts)
 
 
-def _end_of_text(body: bytes, opening: int) -> int:
-    """Return where the text ends that begins with the quotation mark at `opening`."""
-    closing = body.find(b'"', opening + 1)
-    while body[closing - 1] == _BACKSLASH:
-        first = closing - 1
-        while body[first - 1] == _BACKSLASH:
-            first -= 1
-        if (closing - first) % 2 == 0:
-            break  # they escape each other
-        closing = body.find(b'"', closing + 1)
-    return closing
+def _is_escaped(body: bytes, mark: int) -> bool:
+    """Return whether an odd number of backslashes stands before the quotation mark in a text."""
+    width = 16
+    while not (text := body[max(0, mark - width) : mark]).rstrip(b"\\"):
+        width *= 2  # nothing but backslashes so far
+    return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
 def _is_faithful(body: bytes, written: bytes) -> bool:
