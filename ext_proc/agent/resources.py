@@ -29,7 +29,7 @@ from google.protobuf import any_pb2, json_format
 
 from ext_proc.agent.render.clusters import CLUSTER_TYPE
 from ext_proc.agent.render.priority_groups import refresh_clusters
-from ext_proc.agent.render.routes import ROUTES_TYPE
+from ext_proc.agent.render.routes import ROUTE_TYPE, ROUTES_TYPE
 from ext_proc.agent.render.secrets import SECRET_TYPE
 
 # The imports that nothing here names register the types which resources hold inside an Any.
@@ -101,13 +101,31 @@ def _cluster(fields: Json) -> bytes:
 def _route_table(fields: Json) -> bytes:
     """Write a route table. It has hundreds of routes and few new ones at a change: each is read once."""
     hosts = fields.get("virtual_hosts", [])
-    bare = {**fields, "virtual_hosts": [{**host, "routes": []} for host in hosts]}
+    bare = {**fields, "virtual_hosts": [_without_decided(host) for host in hosts]}
     table = json_format.ParseDict(bare, route_pb2.RouteConfiguration())
     for host, written in zip(hosts, table.virtual_hosts, strict=True):
-        for route in host.get("routes", ()):
-            written.routes.add().MergeFromString(_route_again(orjson.dumps(route)))
+        for name, found in _decided(host).items():
+            action = found["action"]
+            packed = written.matcher.matcher_tree.exact_match_map.map[name].action
+            packed.name = action["name"]
+            packed.typed_config.type_url = ROUTE_TYPE
+            packed.typed_config.value = _route_again(orjson.dumps(action["typed_config"]))
     content: bytes = table.SerializeToString(deterministic=True)
     return content
+
+
+def _decided(host: Json) -> dict[str, Json]:
+    found: dict[str, Json] = (
+        host["matcher"]["matcher_tree"]["exact_match_map"]["map"] if "matcher" in host else {}
+    )
+    return found
+
+
+def _without_decided(host: Json) -> Json:
+    if "matcher" not in host:
+        return host
+    tree = {**host["matcher"]["matcher_tree"], "exact_match_map": {"map": {}}}
+    return {**host, "matcher": {**host["matcher"], "matcher_tree": tree}}
 
 
 @lru_cache(maxsize=1024)
@@ -117,7 +135,9 @@ def _cluster_again(text: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _route_again(text: bytes) -> bytes:
-    route = json_format.ParseDict(orjson.loads(text), route_components_pb2.Route())
+    fields = orjson.loads(text)
+    del fields["@type"]
+    route = json_format.ParseDict(fields, route_components_pb2.Route())
     refresh_clusters(route)
     content: bytes = route.SerializeToString(deterministic=True)
     return content

@@ -1,8 +1,8 @@
 """Snapshots → Envoy's route table (pure).
 
-In order: a refusal of TRACE; one route for each id that the processor may name; a refusal of ids that Envoy
-does not know; the fail-open routes, which take what the processor has not decided; 404 for everything outside
-the API.
+One route for each id that the processor may name, found by that. For other requests, in order: a refusal of
+TRACE; the way to another processor; a refusal of ids that Envoy does not know; the fail-open routes, which
+take what the processor has not decided; 404 for everything outside the API.
 
 See https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto.
 """
@@ -43,6 +43,9 @@ from ext_proc.openai.errors import ErrorType
 Json = dict[str, Any]
 TYPE: Final = "type.googleapis.com"
 ROUTES_TYPE: Final = f"{TYPE}/envoy.config.route.v3.RouteConfiguration"
+ROUTE_TYPE: Final = f"{TYPE}/envoy.config.route.v3.Route"
+ROUTE_LIST_TYPE: Final = f"{TYPE}/envoy.config.route.v3.RouteList"
+NAME_INPUT: Final = f"{TYPE}/envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
 PER_ROUTE: Final = f"{TYPE}/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
 EXT_PROC: Final = "envoy.filters.http.ext_proc"
 ROUTES_NAME: Final = "outrigger"
@@ -85,14 +88,16 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
     host: Json = {
         "name": "api",
         "domains": ["*"],
-        "routes": [
-            _trace(),
-            *decided.values(),
-            _origin(longest_silence),
-            _unknown_route(),
-            *_undecided(current),
-            _outside(),
-        ],
+        **_found(
+            decided,
+            [
+                _trace(),
+                _origin(longest_silence),
+                _unknown_route(),
+                *_undecided(current),
+                _outside(),
+            ],
+        ),
         "typed_per_filter_config": {EXT_PROC: _processing("BUFFERED")},
         # The upstream filters count attempts by it, and keep it from providers.
         "include_request_attempt_count": True,
@@ -105,6 +110,33 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
         "response_headers_to_add": [request_id_header(), *_stamps()],
         "response_headers_to_remove": [headers.RETRY, headers.WAIT, headers.KEY],
     }
+
+
+def _found(decided: Mapping[str, Json], others: list[Json]) -> Json:
+    """Return how Envoy finds a route: that which the processor names by its name, any other by trying.
+
+    Tried one after the other, a thousand routes (30 Backends under 8 Policies) cost each request 140 µs.
+    """
+    if not decided:
+        return {"routes": others}
+    return {
+        "matcher": {
+            "matcher_tree": {
+                "input": {
+                    "name": "name",
+                    "typed_config": {"@type": NAME_INPUT, "header_name": headers.ROUTE},
+                },
+                "exact_match_map": {
+                    "map": {name: _action({"@type": ROUTE_TYPE, **route}) for name, route in decided.items()}
+                },
+            },
+            "on_no_match": _action({"@type": ROUTE_LIST_TYPE, "routes": others}),
+        }
+    }
+
+
+def _action(typed_config: Json) -> Json:
+    return {"action": {"name": "route", "typed_config": typed_config}}
 
 
 def _stamps() -> list[Json]:
@@ -156,10 +188,7 @@ def _decided(name: str, backend: Backend, terms: RouteTerms, shape: CallShape, s
     prefix = "/" if backend.protocol == "azure-openai" else "/v1/"
     route: Json = {
         "name": name,
-        "match": {
-            "prefix": prefix,
-            "headers": [{"name": headers.ROUTE, "string_match": {"exact": name}}],
-        },
+        "match": {"prefix": prefix},
         "metadata": attempt_terms(terms),
         "route": {
             **_destination(backend),

@@ -18,6 +18,7 @@ from ext_proc.contract.snapshot import Backend, Snapshot
 from ext_proc.contract.telemetry import pack
 from ext_proc.telemetry.record import Bypass, RequestRecord
 from ext_proc.telemetry.throttle import Throttled
+from tests.unit.ext_proc.agent.render.examples import routes_in
 
 STARTED = 1_700_000_000_123_456_789
 
@@ -204,7 +205,7 @@ def test_rendered_routes_are_the_ones_looked_for() -> None:
     """The routes that the agent renders for undecided requests carry the name by which they are counted."""
     backend = Backend("b", "http://127.0.0.1:1")
     routes = render_routes([Snapshot("v", default_backend="b", backends={"b": backend})])
-    names = [route.get("name", "") for route in routes["virtual_hosts"][0]["routes"]]
+    names = list(routes_in(routes))
     assert {"undecided", "undecided-raw"} <= set(names)
     assert not any(name.startswith("undecided") for name in names if name.startswith("b."))
 

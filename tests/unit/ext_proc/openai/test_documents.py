@@ -203,7 +203,7 @@ def test_doubles_are_found_beside_a_long_text(pairs: list[tuple[str, str]], piec
 def test_backslashes_before_the_end_of_a_text(count: int) -> None:
     """An even number of them ends the text, an odd one goes on with it: a double behind it is found."""
     text = "\\" * count + '"' + (":1,\\" + '"' if count % 2 else "")
-    start = '{"picture":"' + "x" * 20_000 + '","t":"' + text + "\"" * (count % 2)
+    start = '{"picture":"' + "x" * 20_000 + '","t":"' + text + '"' * (count % 2)
     body = (start + ',"m":1,"m":2}').encode()
     json.loads(body)
     with pytest.raises(InvalidDocument) as caught:

@@ -72,3 +72,15 @@ def check_golden(name: str, rendered: Any) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert path.read_text() == text, f"differs from {path}; {REGENERATE}=1 writes it anew"
+
+
+def routes_in(table: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the routes of a table by name: those that are found by it, then the others in their order."""
+    (host,) = table["virtual_hosts"]
+    if "matcher" not in host:
+        return {route["name"]: route for route in host["routes"]}
+    decided = host["matcher"]["matcher_tree"]["exact_match_map"]["map"]
+    found = {name: one["action"]["typed_config"] for name, one in decided.items()}
+    assert all(route["name"] == name for name, route in found.items())
+    others = host["matcher"]["on_no_match"]["action"]["typed_config"]["routes"]
+    return {**found, **{route["name"]: route for route in others}}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ext_proc.agent.render.priority_groups import REFRESH_CLUSTER_ON_RETRY, by_plan
-from ext_proc.agent.render.routes import ROUTES_TYPE
-from ext_proc.agent.resources import resource_set
+from envoy.config.route.v3 import route_components_pb2
+from google.protobuf import json_format
+
+from ext_proc.agent.render.priority_groups import REFRESH_CLUSTER_ON_RETRY, by_plan, refresh_clusters
 
 
 def test_a_planned_route_chooses_anew() -> None:
@@ -15,17 +16,11 @@ def test_a_planned_route_chooses_anew() -> None:
     }
     planned = by_plan(route)
     assert route["route"] == {"cluster": "a", "retry_policy": {"retry_on": "reset"}}
-    hosts = {
-        one: {"name": "h", "domains": ["*"], "routes": [which]}
-        for one, which in (("p", planned), ("r", route))
-    }
-    wire = {
-        name: resource_set({ROUTES_TYPE: {"t": {"name": "t", "virtual_hosts": [host]}}})
-        .types[ROUTES_TYPE]
-        .by_name["t"]
-        .value
-        for name, host in hosts.items()
-    }
+    wire = {}
+    for name, which in (("p", planned), ("r", route)):
+        message = json_format.ParseDict(which, route_components_pb2.Route())
+        refresh_clusters(message)
+        wire[name] = message.SerializeToString()
     assert REFRESH_CLUSTER_ON_RETRY in wire["p"]
     assert REFRESH_CLUSTER_ON_RETRY not in wire["r"]
     assert b"outrigger.plan" in wire["p"]

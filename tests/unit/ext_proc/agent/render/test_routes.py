@@ -21,13 +21,13 @@ from tests.unit.ext_proc.agent.render.examples import (
     PLAIN,
     PLANNED,
     check_golden,
+    routes_in,
 )
 
 
 def routes_of(*snapshots: Snapshot) -> dict[str, dict[str, Any]]:
     """Return the routes by name, in order."""
-    (host,) = render_routes(snapshots)["virtual_hosts"]
-    return {route["name"]: route for route in host["routes"]}
+    return routes_in(render_routes(snapshots))
 
 
 def alone(backend: Backend, **settings: Any) -> Snapshot:
