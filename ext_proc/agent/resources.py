@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -73,11 +72,13 @@ def resource_set(resources: Mapping[str, Mapping[str, Json]]) -> ResourceSet:
 def _typed(type_url: str, by_name: Mapping[str, Json]) -> TypedResources:
     packed: dict[str, any_pb2.Any] = {}
     digest = hashlib.sha256()
+    if type_url == CLUSTER_TYPE:
+        _CLUSTERS.begin()
     for name in sorted(by_name):
         fields = {key: value for key, value in by_name[name].items() if key != "@type"}
         try:
             content = _WRITERS[type_url](fields)
-        except json_format.ParseError as error:
+        except (json_format.ParseError, TypeError) as error:
             raise ValueError(f"{name}: {error}") from error
         digest.update(content)
         packed[name] = any_pb2.Any(type_url=type_url, value=content)
@@ -94,12 +95,9 @@ def _secret(fields: Json) -> bytes:
     return _written(fields, secret_pb2.Secret())
 
 
-def _cluster(fields: Json) -> bytes:
-    return _cluster_again(orjson.dumps(fields))
-
-
 def _route_table(fields: Json) -> bytes:
     """Write a route table. It has hundreds of routes and few new ones at a change: each is read once."""
+    _ROUTES.begin()
     hosts = fields.get("virtual_hosts", [])
     bare = {**fields, "virtual_hosts": [_without_decided(host) for host in hosts]}
     table = json_format.ParseDict(bare, route_pb2.RouteConfiguration())
@@ -109,7 +107,7 @@ def _route_table(fields: Json) -> bytes:
             packed = written.matcher.matcher_tree.exact_match_map.map[name].action
             packed.name = action["name"]
             packed.typed_config.type_url = ROUTE_TYPE
-            packed.typed_config.value = _route_again(orjson.dumps(action["typed_config"]))
+            packed.typed_config.value = _ROUTES.of(action["typed_config"])
     content: bytes = table.SerializeToString(deterministic=True)
     return content
 
@@ -128,23 +126,41 @@ def _without_decided(host: Json) -> Json:
     return {**host, "matcher": {**host["matcher"], "matcher_tree": tree}}
 
 
-@lru_cache(maxsize=1024)
-def _cluster_again(text: bytes) -> bytes:
-    return _written(orjson.loads(text), cluster_pb2.Cluster())
-
-
-@lru_cache(maxsize=4096)
-def _route_again(text: bytes) -> bytes:
-    fields = orjson.loads(text)
-    del fields["@type"]
-    route = json_format.ParseDict(fields, route_components_pb2.Route())
+def _route(fields: Json) -> bytes:
+    route = json_format.ParseDict(
+        {key: value for key, value in fields.items() if key != "@type"}, route_components_pb2.Route()
+    )
     refresh_clusters(route)
     content: bytes = route.SerializeToString(deterministic=True)
     return content
 
 
+class _Written:
+    """What `write` has made of the resources of the last set and of this one, so as to make each once."""
+
+    def __init__(self, write: Callable[[Json], bytes]) -> None:
+        self._write = write
+        self._last: dict[bytes, bytes] = {}
+        self._now: dict[bytes, bytes] = {}
+
+    def begin(self) -> None:
+        """Begin another set."""
+        self._last, self._now = self._now, {}
+
+    def of(self, fields: Json) -> bytes:
+        """Return `fields` as protobuf."""
+        key = hashlib.blake2b(orjson.dumps(fields), digest_size=16).digest()
+        made = self._last.get(key) or self._now.get(key)
+        if made is None:
+            made = self._write(fields)
+        self._now[key] = made
+        return made
+
+
+_CLUSTERS: Final = _Written(lambda fields: _written(fields, cluster_pb2.Cluster()))
+_ROUTES: Final = _Written(_route)
 _WRITERS: Final[Mapping[str, Callable[[Json], bytes]]] = {
-    CLUSTER_TYPE: _cluster,
+    CLUSTER_TYPE: _CLUSTERS.of,
     SECRET_TYPE: _secret,
     ROUTES_TYPE: _route_table,
 }

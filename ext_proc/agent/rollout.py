@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
@@ -33,8 +32,6 @@ FIRST_SERVICE_LIMIT_S = 20.0
 # A decision that a processor has just sent is still on its way into Envoy when it says that it is done.
 DECISIONS_ARRIVE_S = 0.5
 REFUSED_REMEMBERED = 1_000
-# Those in use with the new one, and without the old one.
-RENDERED_REMEMBERED = 2
 T = TypeVar("T")
 
 
@@ -82,9 +79,7 @@ class Rollout:
         self._refused: dict[str, str] = {}  # by content: another revision of it is not tried either
         self._free_since: dict[str, float] = {}  # by version: when no processor held it any more
         # What was rendered last, of which snapshots and keys: the same is looked at several times a change.
-        self._rendered: deque[tuple[tuple[Snapshot, ...], Mapping[CredentialRef, str], ResourceSet]] = deque(
-            maxlen=RENDERED_REMEMBERED
-        )
+        self._rendered: list[tuple[tuple[Snapshot, ...], Mapping[CredentialRef, str], ResourceSet]] = []
         self._wake = asyncio.Event()
         self._newer = asyncio.Event()  # set while something is offered
 
@@ -239,6 +234,8 @@ class Rollout:
                 self._log.error("Envoy refuses routes that it had", reason=str(error))
                 return
             self._discovery.publish(wanted)
+        # Keys that are no longer in use are not kept in what was rendered either.
+        self._rendered = [one for one in self._rendered if one[2] is wanted]
         if len(self._in_use) > len(kept):
             self._in_use = kept
             self._acknowledge()
@@ -278,7 +275,7 @@ class Rollout:
                 ROUTES_TYPE: {ROUTES_NAME: render_routes(snapshots)},
             }
         )
-        self._rendered.append((tuple(snapshots), keys, rendered))
+        self._rendered = [*self._rendered[-1:], (tuple(snapshots), keys, rendered)]
         return rendered
 
     def _acknowledge(self) -> None:

@@ -73,11 +73,15 @@ def most_stand_ins(snapshot: Snapshot) -> int:
     return max((len(model.fallbacks) for model in snapshot.models.values()), default=0)
 
 
+_NO_NAME: Final = "\0"
+
+
 def terms_in_use(snapshot: Snapshot) -> Iterator[RouteTerms]:
     """Yield the terms that some request under `snapshot` may get, each once.
 
-    Enumerates one representative per pattern that Policies name, beside the configured names: prefix
-    patterns are nested, so a prefix itself stands for all names that match it and nothing longer.
+    Enumerates two representatives per pattern that Policies name, beside the configured names. Prefixes are
+    nested, so a prefix with a sign after it that no name has stands for all names that match it and nothing
+    longer; the prefix itself may be the name of another Policy.
     """
     layers = [layer for layer in snapshot.policies if _has_terms(layer.settings)]
     own = {
@@ -86,7 +90,8 @@ def terms_in_use(snapshot: Snapshot) -> Iterator[RouteTerms]:
     }
     models, tiers = {"", *(name for name, settings in own.items() if settings)}, {""}
     if layers:
-        models |= {*snapshot.models, *(name.rstrip("*") for layer in layers for name in layer.models)}
+        prefixes = {name.rstrip("*") for layer in layers for name in layer.models}
+        models |= {*snapshot.models, *prefixes, *(prefix + _NO_NAME for prefix in prefixes)}
         tiers |= {*snapshot.tiers, *(name.rstrip("*") for layer in layers for name in layer.tiers)}
     # Names that no Policy tells apart get the same; one of them stands for all, though they be thousands.
     unlike_models = {

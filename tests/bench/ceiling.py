@@ -289,7 +289,8 @@ def _workers(effort: Effort, folder: Path) -> Row:
     return Row(
         f"{WORKERS} processors on paper",
         f"≥ {SCALED:g} x one",
-        f"{scaled:.2f} x (CPU a call: {spent[1] * 1e6:.0f} µs with one, {spent[WORKERS] * 1e6:.0f} µs)",
+        f"{scaled:.2f} x (CPU a call: {spent[1] * 1e6:.0f} µs with one at {CONNECTIONS} connections, "
+        f"{spent[WORKERS] * 1e6:.0f} µs at {CONNECTIONS * WORKERS})",
         scaled >= SCALED,
         {"times": scaled},
     )

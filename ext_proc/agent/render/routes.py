@@ -115,7 +115,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
 def _found(decided: Mapping[str, Json], others: list[Json]) -> Json:
     """Return how Envoy finds a route: that which the processor names by its name, any other by trying.
 
-    Tried one after the other, a thousand routes (30 Backends under 8 Policies) cost each request 140 µs.
+    Tried one after the other, a thousand routes cost each request 140 µs.
     """
     if not decided:
         return {"routes": others}

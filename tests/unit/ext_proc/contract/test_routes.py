@@ -15,7 +15,7 @@ from ext_proc.contract.snapshot import Backend, Model, PolicyLayer, Snapshot, Ti
 
 BACKEND = Backend("b", "https://h/v1")
 NAMES = st.sampled_from(["", "m", "gpt-4o", "gpt-4", "gpt-3.5", "g", "other"])
-PATTERNS = st.sampled_from(["*", "gpt-*", "gpt-4*", "gpt-4o", "m", "g*"])
+PATTERNS = st.sampled_from(["*", "gpt-*", "gpt-4*", "gpt-4", "gpt-4o", "m", "g*", "g"])
 LAYERS = st.lists(
     st.builds(
         PolicyLayer,
@@ -65,6 +65,16 @@ def test_the_agent_renders_every_route_that_the_processor_may_choose(
     )
     assert RouteTerms(policy.retry, policy.hold) in set(terms_in_use(snapshot))
     assert RouteTerms(versions.retry, versions.hold) in set(terms_in_use(snapshot))
+
+
+def test_a_prefix_may_be_the_name_of_another_policy() -> None:
+    """A longer name that nobody has configured gets what `gpt-4*` says all the same."""
+    layers = (
+        PolicyLayer("all", models=("gpt-4*",), settings={"retry.attempts": 5}),
+        PolicyLayer("one", models=("gpt-4",), settings={"retry.attempts": 7}),
+    )
+    snapshot = Snapshot(version="v", backends={"b": BACKEND}, policies=layers)
+    assert {terms.retry.attempts for terms in terms_in_use(snapshot)} == {5, 7, Policy().retry.attempts}
 
 
 def test_models_that_no_policy_tells_apart_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
