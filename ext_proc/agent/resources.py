@@ -66,14 +66,14 @@ def resource_set(resources: Mapping[str, Mapping[str, Json]]) -> ResourceSet:
     Raises:
         ValueError: a resource has a field that Envoy's API does not know (a defect of the renderer).
     """
+    _CLUSTERS.begin()
+    _ROUTES.begin()
     return ResourceSet({url: _typed(url, by_name) for url, by_name in resources.items()})
 
 
 def _typed(type_url: str, by_name: Mapping[str, Json]) -> TypedResources:
     packed: dict[str, any_pb2.Any] = {}
     digest = hashlib.sha256()
-    if type_url == CLUSTER_TYPE:
-        _CLUSTERS.begin()
     for name in sorted(by_name):
         fields = {key: value for key, value in by_name[name].items() if key != "@type"}
         try:
@@ -97,7 +97,6 @@ def _secret(fields: Json) -> bytes:
 
 def _route_table(fields: Json) -> bytes:
     """Write a route table. It has hundreds of routes and few new ones at a change: each is read once."""
-    _ROUTES.begin()
     hosts = fields.get("virtual_hosts", [])
     bare = {**fields, "virtual_hosts": [_without_decided(host) for host in hosts]}
     table = json_format.ParseDict(bare, route_pb2.RouteConfiguration())

@@ -117,7 +117,7 @@ def _found(decided: Mapping[str, Json], others: list[Json]) -> Json:
 
     Tried one after the other, a thousand routes cost each request 140 µs.
     """
-    if not decided:
+    if not decided:  # Envoy refuses an empty map
         return {"routes": others}
     return {
         "matcher": {

@@ -38,9 +38,11 @@ def test_sets_are_taken_apart_and_put_together() -> None:
 
 
 def test_unknown_field_is_an_error() -> None:
-    """A field that Envoy's API does not have is told with the resource's name."""
+    """A field that Envoy's API does not have is told with the resource's name, and so is a number beyond it."""
     with pytest.raises(ValueError, match=r"a: .*no_such_field"):
         resource_set({CLUSTER_TYPE: {"a": {**cluster("a"), "no_such_field": 1}}})
+    with pytest.raises(ValueError, match="a: "):
+        resource_set({CLUSTER_TYPE: {"a": {**cluster("a"), "max_requests_per_connection": 2**70}}})
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
