@@ -38,7 +38,7 @@ def test_sets_are_taken_apart_and_put_together() -> None:
 
 
 def test_unknown_field_is_an_error() -> None:
-    """A field that Envoy's API does not have is told with the resource's name; so is a number beyond all of its."""
+    """A field that Envoy does not have is told with the resource's name; so is a number that is too large."""
     with pytest.raises(ValueError, match=r"a: .*no_such_field"):
         resource_set({CLUSTER_TYPE: {"a": {**cluster("a"), "no_such_field": 1}}})
     with pytest.raises(ValueError, match="a: "):
