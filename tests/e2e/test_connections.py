@@ -76,7 +76,7 @@ spec: {{versions: [{{name: v1, backend: pair}}]}}
 ---
 kind: Policy
 metadata: {{name: quick}}
-spec: {{retry: {{base: 20ms, max: 100ms}}}}
+spec: {{retry: {{attempts: 2, base: 20ms, max: 100ms}}}}
 """
 
 
@@ -97,7 +97,10 @@ def pair_mesh(tmp_path: Path, start_mesh: Callable[..., Mesh]) -> Callable[[int]
 
 
 async def test_an_address_that_fails_is_ejected(pair_mesh: Callable[[int], Mesh]) -> None:
-    """Of two addresses the one that answers 500 is left alone after a few calls; no caller sees a failure."""
+    """Of two addresses the one that answers 500 is left alone after a few calls.
+
+    No caller sees a failure: the one other try goes to the other address.
+    """
     with RudeProvider() as good, RudeProvider("127.0.0.2", good.port) as bad:
         mesh = pair_mesh(good.port)
         good.script("s", FINE)

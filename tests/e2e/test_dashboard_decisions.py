@@ -370,8 +370,19 @@ def test_a_policy_is_checked_compared_and_saved(visit: Visit, governed: Governed
     expect(page.locator("dialog del")).to_have_text("1h")
     expect(page.locator("dialog ins")).to_have_text("2h")
     picture(page, "policies-review")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/policies/golden", hold, times=1)
     answer(page)
+    expect(page.locator(".editor textarea")).not_to_be_editable()
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
     expect(page.locator(".toast").last).to_contain_text("Saved")
+    expect(page.locator(".editor textarea")).to_be_editable()
     saved = governed.api.get("/policies/golden")
     assert saved.json()["spec"]["cache"]["ttl"] == "2h"
     changed = {**saved.json(), "spec": {"cache": {"ttl": "3h"}, "target": {"models": ["m*"]}}}

@@ -40,6 +40,14 @@ kind: Backend
 metadata: {{name: rude}}
 spec: {{url: "http://127.0.0.1:{rude}/v1", default: true, timeouts: {{request: 2s, streamIdle: 1s}}}}
 ---
+kind: Backend
+metadata: {{name: patient}}
+spec: {{url: "http://127.0.0.1:{rude}/v1"}}
+---
+kind: Model
+metadata: {{name: large}}
+spec: {{versions: [{{name: v1, backend: patient}}]}}
+---
 kind: Model
 metadata: {{name: m}}
 spec: {{versions: [{{name: v1, backend: rude}}]}}
@@ -199,7 +207,8 @@ async def test_what_cannot_be_shared_is_the_leaders_alone(
     """It comes to the leader as the provider said it; the others ask by themselves."""
     answers = slowly("own", gap=0.0)
     headers = rude.script(script, [0.4, *UNSHARED[kind]], [0.05, *answers])
-    document = question(script, stream=True)
+    # While a large answer is looked at nothing is sent, on a busy machine for over a second.
+    document = question(script, "large" if kind == "24 MiB" else "m", stream=True)
     leading = asyncio.create_task(post(sky.proxy_port, document, headers, seconds=20))
     await seen(rude, script, 1)
     asking = {**document, "stream_options": {"include_usage": True}}

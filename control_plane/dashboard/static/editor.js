@@ -8,7 +8,7 @@ let count = 0;
 
 /**
  * Make an editor. `schemas`: of all kinds; `onchange(text)` is called as it is typed. `set(text)`, `text()`,
- * `go(line)`, `mark([line numbers])` (they are wrong) act on it.
+ * `go(line)`, `mark([line numbers])` (they are wrong), `hold(whether)` (nothing can be typed) act on it.
  */
 export function editor({ schemas, label, readonly = false, onchange }) {
   const id = `editor${++count}`;
@@ -84,7 +84,7 @@ export function editor({ schemas, label, readonly = false, onchange }) {
     } else if (event.key === "Escape" && !list.hidden) {
       event.stopPropagation();
       shut();
-    } else if (event.key === "Enter" && !readonly) {
+    } else if (event.key === "Enter" && !area.readOnly) {
       event.preventDefault();
       const before = area.value.slice(0, area.selectionStart).split("\n").at(-1);
       const deeper = before.trimEnd().endsWith(":") ? "  " : "";
@@ -95,6 +95,9 @@ export function editor({ schemas, label, readonly = false, onchange }) {
   return {
     element,
     text: () => area.value,
+    hold(held) {
+      area.readOnly = readonly || held;
+    },
     set(text) {
       area.value = text;
       wrong = [];

@@ -46,6 +46,12 @@ ROUTES_TYPE: Final = f"{TYPE}/envoy.config.route.v3.RouteConfiguration"
 ROUTE_TYPE: Final = f"{TYPE}/envoy.config.route.v3.Route"
 ROUTE_LIST_TYPE: Final = f"{TYPE}/envoy.config.route.v3.RouteList"
 NAME_INPUT: Final = f"{TYPE}/envoy.type.matcher.v3.HttpRequestHeaderMatchInput"
+PREVIOUS_HOSTS: Final[Json] = {
+    "name": "envoy.retry_host_predicates.previous_hosts",
+    "typed_config": {"@type": f"{TYPE}/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
+}
+# How often Envoy looks for an address that was not tried yet, before it takes one that was.
+HOST_SELECTIONS: Final = 3
 PER_ROUTE: Final = f"{TYPE}/envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute"
 EXT_PROC: Final = "envoy.filters.http.ext_proc"
 ROUTES_NAME: Final = "outrigger"
@@ -293,6 +299,9 @@ def _retry(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int
             "base_interval": seconds(max(1, policy.base_ms)),
             "max_interval": seconds(max(1, policy.base_ms, policy.max_ms)),
         },
+        # A name with several addresses: the next try goes to one that was not tried yet, if there is one.
+        "retry_host_predicate": [PREVIOUS_HOSTS],
+        "host_selection_retry_max_attempts": HOST_SELECTIONS,
     }
     if shape is CallShape.RAW:
         # The body is not held, so only a try that sent none of it can be made again.

@@ -145,11 +145,13 @@ function writing(api, all, state, text, { done }) {
     if (!answer) return;
     const body = [changesList(answer.changes), warnings(answer.warnings)];
     if (!(await confirm(t("policies.review"), h("div", {}, body), t("policies.save"), "primary"))) return;
+    // What would be typed until the saved document is shown would be lost with this editor.
+    box.hold(true);
     try {
       const name = await write(answer);
-      toast(t("policies.saved"), "good");
-      await done(name);
+      await done(name).finally(() => toast(t("policies.saved"), "good"));
     } catch (error) {
+      box.hold(false);
       put(verdict, refusal(error.status === 412 ? Object.assign(error, { message: t("policies.moved") }) : error));
     }
   };
