@@ -204,6 +204,23 @@ async def test_streams_fall_back_before_any_content(
     assert (len(rude.seen(broken)), len(two.seen(broken))) == (1, 0)
 
 
+@pytest.mark.parametrize("model", ["main", "chain"], ids=["it fails", "nobody is there"])
+async def test_a_burst_goes_to_the_stand_in(
+    pair: Mesh, rude: RudeProvider, two: RudeProvider, script: str, model: str
+) -> None:
+    """However many calls are under way when the first fails: none of them gets its error."""
+    headers = rude.script(script, [0.3, reply(503, "{}")])
+    two.script(script, reply(200, completion("from the spare")))
+    answers = await asyncio.gather(
+        *(
+            post(pair.proxy_port, chat(model, f"{script} {number}"), headers, seconds=30)
+            for number in range(150)
+        )
+    )
+    assert [answer.status for answer in answers] == [200] * 150
+    assert {served(answer)[0] for answer in answers} <= {"spare", "deployed"}
+
+
 async def test_a_chain_ends_where_somebody_is_there(pair: Mesh, two: RudeProvider, script: str) -> None:
     """Refused connections pass over two Models; Azure's path and key header are its own."""
     headers = two.script(script, reply(200, completion("azure")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from tests.harness.processes import free_ports
 
 START_S: Final = 30
 SHARED_MEMORY: Final = Path("/dev/shm")
@@ -64,9 +65,7 @@ class PostgresServer:
         self._as_other: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = 0
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port: int = free_ports(1)[0]
         if os.geteuid() == 0:
             user = next(name for name in UNPRIVILEGED if _exists(name))
             shutil.chown(folder, user)

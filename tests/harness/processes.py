@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import os
+import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,16 +26,24 @@ class Child:
     command: str
 
 
+# Below Linux's for connections; each process begins at a place of its own.
+_FIRST, _PAST = 12_000, 32_000
+_BEGIN = random.SystemRandom().randrange(_FIRST, _PAST)
+_PORTS = itertools.cycle((*range(_BEGIN, _PAST), *range(_FIRST, _BEGIN)))
+
+
 def free_ports(count: int) -> list[int]:
-    """Return `count` different loopback ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Return `count` different loopback ports that nobody listens on now, none of them twice.
+
+    The system gives none of them to a connection, which could take it between the choice and the listening.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = next(_PORTS)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("", port))
+            ports.append(port)
+    return ports
 
 
 def children(pid: int) -> list[Child]:

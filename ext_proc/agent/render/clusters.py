@@ -48,13 +48,22 @@ def render_clusters(snapshots: Sequence[Snapshot]) -> dict[str, Json]:
     clusters: dict[str, Json] = {}
     for snapshot in snapshots:
         budget = max((terms.retry.budget for terms in terms_in_use(snapshot)), default=RetryPolicy().budget)
+        backed = _backed(snapshot)
         clusters |= {
-            cluster_name(backend): _cluster(backend, budget) for backend in snapshot.backends.values()
+            cluster_name(backend): _cluster(backend, budget, WAITING if name in backed else FREE_RETRIES)
+            for name, backend in snapshot.backends.items()
         }
     return clusters
 
 
-def _cluster(backend: Backend, budget: float) -> Json:
+def _backed(snapshot: Snapshot) -> set[str]:
+    """Return the Backends after which another one may be asked; a call begins with a fallback, too."""
+    chains = ((model.name, *model.fallbacks) for model in snapshot.models.values())
+    asked = {name for chain in chains for name in chain[:-1]} & snapshot.models.keys()
+    return {version.backend for name in asked for version in snapshot.models[name].versions}
+
+
+def _cluster(backend: Backend, budget: float, free_retries: int) -> Json:
     endpoint = endpoint_of(backend)
     name = cluster_name(backend)
     cluster: Json = {
@@ -80,7 +89,7 @@ def _cluster(backend: Backend, budget: float) -> Json:
                 }
             ],
         },
-        "circuit_breakers": {"thresholds": [_limits(backend, budget)]},
+        "circuit_breakers": {"thresholds": [_limits(backend, budget, free_retries)]},
         "outlier_detection": _outlier_detection(),
         "upstream_connection_options": {
             "tcp_keepalive": {"keepalive_probes": 3, "keepalive_time": 60, "keepalive_interval": 10}
@@ -120,7 +129,7 @@ def _streams(backend: Backend) -> tuple[int, int]:
     return connections, max(1, allowed // connections)
 
 
-def _limits(backend: Backend, budget: float) -> Json:
+def _limits(backend: Backend, budget: float, free_retries: int) -> Json:
     connections, _ = _streams(backend)
     return {
         "max_connections": connections,
@@ -128,7 +137,8 @@ def _limits(backend: Backend, budget: float) -> Json:
         "max_requests": WAITING,
         "retry_budget": {
             "budget_percent": {"value": round(min(1.0, max(0.0, budget)) * 100, 3)},
-            "min_retry_concurrency": FREE_RETRIES,
+            # Envoy counts the way to a stand-in as a retry of the first: when that fails, all have to go.
+            "min_retry_concurrency": free_retries,
         },
     }
 

@@ -15,12 +15,12 @@ import grpc
 import httpx
 import pytest
 
-from control_plane.cli.launcher.preflight import free_port
 from control_plane.settings import ADMIN_TOKEN_LINE
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import decode
 from tests.harness.plain import PLAIN
 from tests.harness.preloaded import Preloaded, preloaded
+from tests.harness.processes import free_ports
 
 HOST = "127.0.0.1"
 POLICY = """\
@@ -98,7 +98,7 @@ async def follow(address: str) -> push_pb2.Snapshot:
 def test_it_serves_the_files_and_ends_cleanly(tmp_path: Path) -> None:
     """Health at once, readiness once a sidecar follows, status 0 on SIGTERM."""
     (tmp_path / "p.yaml").write_text(POLICY)
-    port, address = free_port(HOST), f"unix:{tmp_path / 'push.sock'}"
+    port, address = free_ports(1)[0], f"unix:{tmp_path / 'push.sock'}"
     options = ("--api-port", str(port), "--push-address", address, "--min-ready-sidecars", "1")
     with control_plane(tmp_path / "log", *options, "-f", str(tmp_path / "p.yaml")) as process:
         wait_for(f"http://{HOST}:{port}/healthz", 200)
@@ -130,8 +130,8 @@ def test_what_keeps_it_from_starting_is_one_sentence(
     """Status 1, what to do, no traceback."""
     with socket.create_server((HOST, 0)) as server:
         busy = server.getsockname()[1]
-        given = ["--api-port", str(free_port(HOST)), "--push-address", f"unix:{tmp_path / 'push.sock'}"]
-        given += [option.format(busy=busy, free=free_port(HOST)) for option in options]
+        given = ["--api-port", str(free_ports(1)[0]), "--push-address", f"unix:{tmp_path / 'push.sock'}"]
+        given += [option.format(busy=busy, free=free_ports(1)[0]) for option in options]
         environment = {"OUTRIGGER_DATA_DIR": str(tmp_path / "data")}
         run = loaded.run(["control-plane", *given], environment)
     assert run.returncode == 1
@@ -145,7 +145,7 @@ def test_what_keeps_it_from_starting_is_one_sentence(
 
 def test_the_first_start_makes_an_admin_token_and_shows_it_once(tmp_path: Path) -> None:
     """One line on stdout, and in no log or file; the next start has it still and shows none."""
-    port = free_port(HOST)
+    port = free_ports(1)[0]
     options = ("--api-port", str(port), "--push-address", f"unix:{tmp_path / 'push.sock'}")
     with control_plane(tmp_path / "log", *options) as process:
         wait_for(f"http://{HOST}:{port}/healthz", 200)
@@ -165,7 +165,7 @@ def test_the_first_start_makes_an_admin_token_and_shows_it_once(tmp_path: Path) 
 
 def test_every_setting_may_come_by_variable(tmp_path: Path) -> None:
     """Ports, address, token; metrics without a token on a port of their own, with one on the API's."""
-    api, push, metrics = (free_port(HOST) for _ in range(3))
+    api, push, metrics = free_ports(3)
     environment = {
         "OUTRIGGER_API_PORT": str(api),
         "OUTRIGGER_PUSH_PORT": str(push),

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from control_plane.cli.launcher.preflight import free_port
 from tests.harness.preloaded import Preloaded, preloaded
+from tests.harness.processes import free_ports
 
 HOST = "127.0.0.1"
 
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 def ports() -> list[str]:
     """Return options with free ports."""
     names = ("--proxy-port", "--api-port", "--metrics-port", "--envoy-admin-port")
-    return [word for name in names for word in (name, str(free_port(HOST)))]
+    return [word for name in names for word in (name, str(free_ports(1)[0]))]
 
 
 @contextmanager

@@ -17,11 +17,11 @@ import kmock as mock
 import pytest
 import yaml
 
-from control_plane.cli.launcher.preflight import free_port
 from control_plane.controller.election import NAME
 from control_plane.controller.resources import ROOT
 from control_plane.resources.plurals import PLURAL_OF
 from tests.contract.control_plane.controller.plane import TOKEN, Plane, eventually
+from tests.harness.processes import free_ports
 
 LEASES = mock.resource("coordination.k8s.io/v1/leases")
 IN_FORCE = {"Accepted": ("True", "Accepted"), "Programmed": ("True", "Programmed")}
@@ -99,7 +99,7 @@ async def test_a_replica_mirrors_reports_and_lets_go(api: mock.KubernetesEmulato
     api.objects[of("pins"), None, "there"] = {"metadata": {"name": "there"}, "spec": {"answer": "x"}}
     # The first two lists of Pins fail, as those of a server that is starting do.
     api[mock.action.LIST, of("pins")][:2] << 500
-    plane, health = Plane(), free_port("127.0.0.1")
+    plane, health = Plane(), free_ports(1)[0]
     await plane.server.start_server()
     server = str(plane.server.make_url("/"))
     async with controller(api, server, tmp_path, health) as process, aiohttp.ClientSession() as session:
@@ -132,7 +132,7 @@ async def test_the_real_control_plane_judges_each_by_itself(
     api: mock.KubernetesEmulator, tmp_path: Path
 ) -> None:
     """Wrong ones have their reason, heal in any order, and never stand in the way of the others."""
-    port, push, health = (free_port("127.0.0.1") for _ in range(3))
+    port, push, health = free_ports(3)
     server = f"http://127.0.0.1:{port}"
     ports = ("--api-port", str(port), "--push-port", str(push), "--data-dir", str(tmp_path / "data"))
     environment = {**os.environ, "OUTRIGGER_ADMIN_TOKEN": TOKEN}

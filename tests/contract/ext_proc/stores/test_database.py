@@ -16,6 +16,7 @@ from sqlalchemy import event, func, select
 from structlog.testing import capture_logs
 
 from ext_proc.contract.snapshot import Purge
+from ext_proc.stores import database
 from ext_proc.stores.database import READ_WITHIN_S, DatabaseStore
 from ext_proc.stores.engines import Engines, engines_for
 from ext_proc.stores.neighbour import LATE_WHEN_BUSY
@@ -76,8 +77,11 @@ async def fill(store: DatabaseStore, numbers: range, ttl_s: float = 60.0) -> Non
     await written(store, before + len(numbers))
 
 
-async def test_processors_that_begin_at_once_make_one_table(database_url: str) -> None:
-    """None of them is refused anything."""
+async def test_processors_that_begin_at_once_make_one_table(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them is refused anything, however late the answers are on a busy machine."""
+    monkeypatch.setattr(database, "READ_WITHIN_S", 5.0)
     stores = [DatabaseStore(engines_for(database_url), clocks, structlog.get_logger()) for _ in range(5)]
     await asyncio.gather(*(used(store) for store in stores))
     assert [store.stats.failures for store in stores] == [0] * 5

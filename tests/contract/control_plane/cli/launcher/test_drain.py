@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from control_plane.cli.launcher.drain import drain_envoy
-from control_plane.cli.launcher.preflight import free_port
+from tests.harness.processes import free_ports
 
 HOST = "127.0.0.1"
 ENVOY = str(Path(sys.executable).with_name("envoy"))
@@ -66,8 +66,8 @@ async def running(tmp_path: Path) -> AsyncIterator[Running]:
 
     upstream = await asyncio.start_server(serve, HOST, 0)
     ports = {
-        "admin": free_port(HOST),
-        "proxy": free_port(HOST),
+        "admin": free_ports(1)[0],
+        "proxy": free_ports(1)[0],
         "upstream": upstream.sockets[0].getsockname()[1],
     }
     config = tmp_path / "envoy.yaml"
@@ -137,4 +137,4 @@ async def test_the_wait_has_a_limit(running: Running) -> None:
 
 async def test_a_dead_envoy_is_not_waited_for() -> None:
     """There is nothing in flight that could be saved."""
-    assert not await drain_envoy(f"http://{HOST}:{free_port(HOST)}", 5)
+    assert not await drain_envoy(f"http://{HOST}:{free_ports(1)[0]}", 5)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from control_plane.cli.launcher.local import LocalAnswer, LocalCallError, call
-from control_plane.cli.launcher.preflight import free_port
+from tests.harness.processes import free_ports
 
 HOST = "127.0.0.1"
 
@@ -45,7 +45,7 @@ async def test_what_is_no_http_is_an_error() -> None:
 async def test_nobody_there_is_an_error() -> None:
     """At once."""
     with pytest.raises(LocalCallError, match="ConnectionRefusedError"):
-        await call("GET", f"http://{HOST}:{free_port(HOST)}/", 5)
+        await call("GET", f"http://{HOST}:{free_ports(1)[0]}/", 5)
 
 
 async def test_who_says_nothing_is_given_up() -> None:

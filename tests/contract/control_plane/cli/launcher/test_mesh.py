@@ -11,7 +11,7 @@ import pytest
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.launcher.mesh import Mesh, control_plane_probe, envoy_probe
 from control_plane.cli.launcher.plan import ChildSpec, Role
-from control_plane.cli.launcher.preflight import free_port
+from tests.harness.processes import free_ports
 
 HOST = "127.0.0.1"
 # Writes its name when it is told to stop.
@@ -64,7 +64,7 @@ async def test_hurrying_stops_what_would_take_its_time() -> None:
     hurry = asyncio.Event()
     hurry.set()
     began = time.monotonic()
-    await mesh.stop(f"http://{HOST}:{free_port(HOST)}", hurry)
+    await mesh.stop(f"http://{HOST}:{free_ports(1)[0]}", hurry)
     assert time.monotonic() - began < 4
     assert not any(child.pid for child in mesh.children)
 
@@ -127,6 +127,6 @@ async def test_probes_read_what_servers_say(status: int, body: bytes, missing: t
 
 async def test_probes_of_servers_that_are_not_there_say_so() -> None:
     """A refused connection is an answer too."""
-    url = f"http://{HOST}:{free_port(HOST)}"
+    url = f"http://{HOST}:{free_ports(1)[0]}"
     assert await control_plane_probe(url)() == "the control plane does not answer"
     assert await envoy_probe(url)() == "Envoy does not answer"

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from control_plane.cli.launcher.preflight import free_port
 from tests.harness.plain import PLAIN
+from tests.harness.processes import free_ports
 
 HOST = "127.0.0.1"
 
@@ -58,7 +58,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launched]:
     """Run the demo; kill it if the tests have not ended it."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "tmp").mkdir()
-    proxy, api, metrics, admin = (free_port(HOST) for _ in range(4))
+    proxy, api, metrics, admin = free_ports(4)
     options = [
         "--proxy-port",
         proxy,

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from ext_proc.agent.render.clusters import CLUSTER_TYPE, HTTP_OPTIONS, render_clusters
+from ext_proc.agent.render.clusters import (
+    CLUSTER_TYPE,
+    FREE_RETRIES,
+    HTTP_OPTIONS,
+    WAITING,
+    render_clusters,
+)
 from ext_proc.agent.resources import resource_set
 from ext_proc.contract.routes import cluster_name
-from ext_proc.contract.snapshot import Backend, PolicyLayer, Quota, Snapshot
+from ext_proc.contract.snapshot import Backend, Model, PolicyLayer, Quota, Snapshot, Version
 from tests.unit.ext_proc.agent.render.examples import EXAMPLES, FULL, OPENAI, check_golden
 
 
@@ -83,6 +89,28 @@ def test_budget_is_the_most_generous_in_use() -> None:
         layer = PolicyLayer("p", settings={"retry.budget": budget})
         (limits,) = one(OPENAI, policies=(layer,))["circuit_breakers"]["thresholds"]
         assert limits["retry_budget"]["budget_percent"] == {"value": percent}
+
+
+def test_who_has_a_stand_in_has_no_budget_in_its_way() -> None:
+    """Envoy counts the way to a fallback as a retry of the first, and all calls may have to go at once."""
+    names = ("first", "second", "last", "alone")
+    fallbacks = {"first": ("second", "not yet there", "last")}
+    snapshot = Snapshot(
+        "1",
+        backends={name: replace(OPENAI, name=name) for name in names},
+        models={
+            name: Model(name, (Version("v", name, name),), fallbacks=fallbacks.get(name, ()))
+            for name in names
+        },
+    )
+    found = [_free_retries(cluster) for cluster in render_clusters([snapshot]).values()]
+    assert found == [WAITING, WAITING, FREE_RETRIES, FREE_RETRIES]
+
+
+def _free_retries(cluster: dict[str, Any]) -> int:
+    (limits,) = cluster["circuit_breakers"]["thresholds"]
+    free: int = limits["retry_budget"]["min_retry_concurrency"]
+    return free
 
 
 def test_unusable_url_names_its_backend() -> None:
