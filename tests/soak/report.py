@@ -74,7 +74,9 @@ def promises(figures: Figures) -> list[Promise]:
         Promise("reserved and not settled", str(len(figures.unsettled)), not figures.unsettled),
         Promise(
             "processes that grow",
-            f"{len(grown)} of {len(figures.growths)} that lived long enough",
+            "; ".join(
+                [f"{len(grown)} of {len(figures.growths)} that lived long enough", *map(_growth_told, grown)]
+            ),
             not grown,
         ),
         Promise("secrets where they must not be", str(len(figures.canaries)), not figures.canaries),
@@ -85,6 +87,13 @@ def promises(figures: Figures) -> list[Promise]:
             not failed,
         ),
     ]
+
+
+def _growth_told(one: Growth) -> str:
+    more = ", ".join(f"{kind} {count:+d}" for kind, count in one.kinds_more.items())
+    return (
+        f"{one.role} {one.pid}: {one.rss_mib_more:+.1f} MiB, {one.descriptors_more:+d} descriptors ({more})"
+    )
 
 
 def as_json(figures: Figures) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,11 +21,16 @@ LIFE_S: Final = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one process held at a time (monotonic seconds)."""
+    """What one process held at a time (monotonic seconds): descriptors by what they are of."""
 
     at: float
     rss_bytes: int
-    descriptors: int
+    kinds: Mapping[str, int]
+
+    @property
+    def descriptors(self) -> int:
+        """How many there were."""
+        return sum(self.kinds.values())
 
 
 @dataclass(slots=True)
@@ -52,6 +58,8 @@ class Growth:
     rss_mib_more: float
     descriptors: int
     descriptors_more: int
+    # What there were more of.
+    kinds_more: Mapping[str, int]
 
 
 class Watch:
@@ -69,13 +77,14 @@ class Watch:
 
     def sample(self) -> None:
         """Look at each process once."""
+        sockets = _sockets()
         for child in self._listed():
             try:
-                descriptors = len(list(Path(f"/proc/{child.pid}/fd").iterdir()))
+                kinds = _kinds(child.pid, sockets)
             except OSError:
                 continue
             life = self.lives.setdefault(child.pid, Life(child.role))
-            life.samples.append(Sample(time.monotonic(), rss_bytes(child.pid), descriptors))
+            life.samples.append(Sample(time.monotonic(), rss_bytes(child.pid), kinds))
 
     def grown(self) -> list[Growth]:
         """Return how those grew that lived long enough to say."""
@@ -100,7 +109,44 @@ def growth(role: str, pid: int, samples: Sequence[Sample]) -> Growth:
         (_median([one.rss_bytes for one in late]) - _median([one.rss_bytes for one in early])) / MIB,
         settled[-1].descriptors,
         int(_median([one.descriptors for one in late]) - _median([one.descriptors for one in early])),
+        {kind: more for kind in settled[-1].kinds if (more := _more(kind, early, late)) > 0},
     )
+
+
+def _more(kind: str, early: Sequence[Sample], late: Sequence[Sample]) -> int:
+    return int(_median([one.kinds.get(kind, 0) for one in late])) - int(
+        _median([one.kinds.get(kind, 0) for one in early])
+    )
+
+
+def _sockets() -> dict[str, str]:
+    """Return where each TCP socket of this machine ends, by its inode: the lower port is the server's."""
+    lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    found = {}
+    for words in map(str.split, lines):
+        here, there = (int(words[at].rpartition(":")[2], 16) for at in (1, 2))
+        found[words[9]] = f"to port {there}" if 0 < there < here else f"at port {here}"
+    return found
+
+
+def _kinds(pid: int, sockets: Mapping[str, str]) -> Counter[str]:
+    """Count a process's descriptors: by the port of a connection, or what they are.
+
+    Raises:
+        OSError: the process is gone, or is somebody else's.
+    """
+    kinds: Counter[str] = Counter()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(descriptor.readlink())
+        except FileNotFoundError:
+            continue
+        name, _, number = target.partition(":")
+        if name == "socket":
+            kinds[sockets.get(number.strip("[]"), "other sockets")] += 1
+        else:
+            kinds[f"{name}s" if number else name] += 1
+    return kinds
 
 
 def slope(places: Sequence[float], values: Sequence[float]) -> float:

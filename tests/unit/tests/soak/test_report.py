@@ -20,7 +20,7 @@ GOOD = Figures(
     calls=1,
     leaked=[],
     unsettled=[],
-    growths=[Growth("agent", 1, 200.0, 70.0, 1.0, 0.5, 20, 0)],
+    growths=[Growth("agent", 1, 200.0, 70.0, 1.0, 0.5, 20, 0, {})],
     canaries=[],
     recovery_s={"agent killed": 0.5},
     faults=[Fault("agent killed", 1.0)],
@@ -41,7 +41,7 @@ def test_each_thing_amiss_breaks_its_promise() -> None:
     """One promise each."""
     wrong = [Entry("q-chat-1", Kind.CHAT, 1.0, 2.0, Outcome.WRONG)]
     lost = [Entry("q-chat-1", Kind.CHAT, 1.0, 2.0, Outcome.LOST)]
-    grown = Growth("agent", 1, 200.0, 70.0, 1.0, 50.0, 20, 0)
+    grown = Growth("agent", 1, 200.0, 70.0, 1.0, 50.0, 20, 0, {})
     for bad in (
         replace(GOOD, sums=sum_up(wrong, [])),
         replace(GOOD, sums=sum_up(lost, [])),
