@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ext_proc.openai.chunks import ChunkJoiner, NotJoinable
+from ext_proc.openai.chunks import ChunkJoiner
 from ext_proc.openai.documents import encode
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.sse import MAX_EVENT_BYTES, Event, EventParser, EventTooLarge, encode_event
@@ -17,6 +17,26 @@ from ext_proc.openai.usage import Usage, estimate_tokens, parse_usage
 # Two line ends in a row; a CRLF is never taken for two (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r){2}")
 _USAGE: Final = b'"usage"'
+_NO_USAGE: Final = re.compile(
+    rb',[ \t]*"usage"[ \t]*:[ \t]*null(?=[ \t]*[,}])|(?<=\{)[ \t]*"usage"[ \t]*:[ \t]*null[ \t]*,'
+)
+_COMMENTS: Final = re.compile(rb"(?::[^\r\n]*(?>\r\n|\n|\r(?=[^\n])))+")
+# What a chunk that is only sent for the usage has beside it. Others are shown without it.
+_SAID_BESIDE_USAGE: Final = frozenset(
+    (
+        "choices",
+        "created",
+        "id",
+        "model",
+        "obfuscation",
+        "object",
+        "provider",
+        "service_tier",
+        "system_fingerprint",
+        "usage",
+        "x_groq",
+    )
+)
 
 
 def event_ends(data: bytes) -> list[int]:
@@ -39,6 +59,29 @@ def _last_event_end(data: bytes, start: int) -> int:
     if end < 2:
         return 0
     return end + 1 if data[end - 1 : end + 1] == b"\r\n" else end
+
+
+def _hidden(block: bytes, event: Event, chunk: dict[str, Any]) -> bytes:
+    """Return an event without the usage that `chunk` has, and nothing of one that was sent for it alone."""
+    usage = chunk["usage"]
+    if usage is not None:
+        if chunk.get("choices"):
+            return block  # told without being asked: the caller's, then
+        if not any(value for name, value in chunk.items() if name not in _SAID_BESIDE_USAGE):
+            return b""
+    elif block.count(_USAGE) == 1:
+        # The other bytes stay as they came; a number may have more digits than we can hold.
+        without, count = _NO_USAGE.subn(b"", block)
+        if count:
+            return without
+    del chunk["usage"]
+    try:
+        content = encode(chunk)
+    except TypeError:  # half a character
+        return block
+    # An id stands for all events after it too: it is said again only where it was said.
+    said = event.id if b"id:" in block else None
+    return encode_event(content, event=event.event, id=said, retry_ms=event.retry_ms)
 
 
 class WholeEvents:
@@ -68,17 +111,29 @@ class WholeEvents:
 class StreamRecorder:
     """Follows one stream. `hides_usage`: the caller did not ask for the usage, we did.
 
-    `max_bytes` bounds what is held of it; a longer stream passes unrecorded.
+    `max_bytes` bounds what is held of it; a longer stream passes unrecorded. Whatever cannot be recorded, the
+    usage is still read and hidden.
     """
 
-    __slots__ = ("_ended", "_hides_usage", "_joiner", "_parser", "_tail", "_works", "usage")
+    __slots__ = (
+        "_ended",
+        "_hides_usage",
+        "_joiner",
+        "_max_event",
+        "_overlong",
+        "_parser",
+        "_tail",
+        "usage",
+    )
 
     def __init__(self, operation: Operation, *, hides_usage: bool, max_bytes: int) -> None:
         self._joiner = ChunkJoiner(operation, max_bytes)
-        self._parser = EventParser(min(max_bytes, MAX_EVENT_BYTES))
+        self._max_event = min(max_bytes, MAX_EVENT_BYTES)
+        self._parser = EventParser(self._max_event)
         self._hides_usage = hides_usage
         self._tail = b""
-        self._works = True
+        # The event that has begun is longer than anybody holds, and passes as it comes.
+        self._overlong = False
         self._ended = False
         self.usage: Usage | None = None
 
@@ -88,73 +143,75 @@ class StreamRecorder:
         `end` says that the stream ended in order with this chunk.
         """
         self._ended = self._ended or end
-        if not self._works:
-            return None
-        try:
-            if not self._hides_usage:
-                self._join(chunk)
-                return None
+        if self._hides_usage:
             return self._without_usage(chunk, end)
-        except (NotJoinable, EventTooLarge):
-            self._works = False
-            return None
+        if not self._overlong:
+            try:
+                for event in self._parser.feed(chunk):
+                    self._read(event)
+            except EventTooLarge:
+                self._joiner.give_up()
+                self._overlong = True
+        return None
 
-    def _join(self, data: bytes) -> list[tuple[Event, dict[str, Any]]]:
-        found = []
-        for event in self._parser.feed(data):
-            chunk = self._joiner.add(event.data)
-            if chunk is not None:
-                found.append((event, chunk))
-                if chunk.get("usage") is not None:
-                    self.usage = parse_usage(chunk) or self.usage
-        return found
+    def _read(self, event: Event) -> dict[str, Any] | None:
+        """Add an event to the others; return its chunk, None if it has none."""
+        chunk = self._joiner.add(event.data, event.event)
+        if chunk is not None and chunk.get("usage") is not None:
+            self.usage = parse_usage(chunk) or self.usage
+        return chunk
 
     def _without_usage(self, chunk: bytes, end: bool) -> bytes | None:
-        """Join whole events and drop the usage from them; what is not whole yet waits for the rest.
-
-        From an event on that cannot be joined all passes as it is.
-        """
+        """Follow whole events and drop the usage from them; what is not whole yet waits for the rest."""
         data = self._tail + chunk
         whole = 0
         out: list[bytes] = []
         changed = bool(self._tail)
-        try:
-            for end_of_event in event_ends(data):
-                block = data[whole:end_of_event]
-                visible = self._visible(block)
-                changed = changed or visible is not block
-                out.append(visible)
-                whole = end_of_event
-            if len(data) - whole > MAX_EVENT_BYTES:
-                raise EventTooLarge("an event does not end")
-        except (NotJoinable, EventTooLarge):
-            self._works = False
+        for end_of_event in event_ends(data):
+            block = data[whole:end_of_event]
+            visible = block if self._overlong else self._visible(block)
+            self._overlong = False
+            changed = changed or visible is not block
+            out.append(visible)
+            whole = end_of_event
+        if not self._overlong and data.startswith(b":", whole):
+            comments = _COMMENTS.match(data, whole)
+            if comments is not None:
+                # A sign of life, which is not to wait for the next event.
+                out.append(comments[0])
+                whole = comments.end()
+        if len(data) - whole > MAX_EVENT_BYTES or self._overlong:
+            # Its end may have begun.
+            begun = max(whole, len(data) - 3)
+            out.append(data[whole:begun])
+            whole = begun
+            self._joiner.give_up()
+            self._overlong = True
+            self._parser = EventParser(self._max_event)
         self._tail = data[whole:]
-        if end or not self._works:
+        if end:
             out.append(self._tail)
             self._tail = b""
         return b"".join(out) if changed or self._tail else None
 
     def _visible(self, block: bytes) -> bytes:
-        found = self._join(block)
-        if not found or _USAGE not in block:
+        try:
+            events = self._parser.feed(block)
+        except EventTooLarge:
+            self._joiner.give_up()
+            self._parser = EventParser(self._max_event)
             return block
-        event, chunk = found[0]
-        if "usage" not in chunk:
-            return block
-        if not chunk.get("choices"):
-            return b""
-        if chunk["usage"] is not None:
-            return block  # told without being asked: the caller's, then
-        del chunk["usage"]
-        # An id stands for all events after it too: it is said again only where it was said.
-        said = event.id if b"id:" in block else None
-        return encode_event(encode(chunk), event=event.event, id=said, retry_ms=event.retry_ms)
+        visible = block
+        for event in events:
+            chunk = self._read(event)
+            if chunk is not None and "usage" in chunk:
+                visible = _hidden(block, event, chunk)
+        return visible
 
     @property
     def complete(self) -> bool:
         """Whether all of the answer has come: its end mark, or every finish reason and an end in order."""
-        return self._works and self._joiner.finished and (self._joiner.done or self._ended)
+        return self._joiner.finished and (self._joiner.done or self._ended)
 
     @property
     def done(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from ext_proc.openai.documents import encode
-from ext_proc.openai.sse import DONE, Event, EventParser, EventTooLarge, encode_event
+from ext_proc.openai.sse import DONE, Event, EventParser, EventTooLarge, encode_event, is_done
 
 # Said once, or the same each time; a second stream may give them other values (the id of a tool call).
 _MARKS: Final = frozenset(("finish_reason", "id", "name", "role", "type"))
@@ -152,7 +152,7 @@ def _events(parser: EventParser, data: bytes) -> list[Event]:
 
 def _read(event: Event) -> dict[str, Any] | None:
     """Return what an event holds; None for the end mark."""
-    if event.data == DONE:
+    if is_done(event.data):
         return None
     try:
         document = orjson.loads(event.data)

@@ -14,6 +14,11 @@ MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 
 
+def is_done(data: bytes) -> bool:
+    """Say whether an event's data is the end mark; some providers have a blank or more behind it."""
+    return data.startswith(DONE)
+
+
 class EventTooLarge(ValueError):
     """One event is larger than the parser was allowed to hold."""
 

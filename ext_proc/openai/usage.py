@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 MAX_TOKENS: Final = 1_000_000_000  # above this a number is a provider's mistake, not a count
@@ -22,6 +22,10 @@ class Usage:
     def total_tokens(self) -> int:
         """Prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
+
+    def at_least(self, produced: int) -> Usage:
+        """Return it with at least `produced` completion tokens: what a stream tells early is no last word."""
+        return self if self.completion_tokens >= produced else replace(self, completion_tokens=produced)
 
 
 def parse_usage(document: object) -> Usage | None:

@@ -57,6 +57,10 @@ metadata: {{name: plain}}
 spec: {{aliases: [plain-alias], versions: [{{name: v1, backend: rude}}]}}
 ---
 kind: Model
+metadata: {{name: org/chat}}
+spec: {{versions: [{{name: v1, backend: simulated}}]}}
+---
+kind: Model
 metadata: {{name: cached}}
 spec: {{aliases: [cached-alias], versions: [{{name: v1, backend: rude}}]}}
 ---

@@ -187,7 +187,7 @@ def test_killed_in_the_middle_of_an_apply_it_is_all_or_nothing(governed: Governe
         time.sleep(0.05 * number)  # another moment of the apply each time
         governed.mesh.kill("control-plane")
         sender.join(60)
-        until(governed.mesh.ready, 15, "the control plane is back")
+        until(governed.mesh.ready, 40, "the control plane is back")
         items = governed.api.get("/consumers").json()["items"]
         tenants = {item["spec"]["tenant"] for item in items}
         newest = governed.api.get("/revisions", params={"limit": 1}).json()["items"][0]
@@ -206,7 +206,7 @@ def test_a_control_plane_that_died_keeps_what_the_api_changed(governed: Governed
     until(lambda: governed.chat("m").headers["x-outrigger-version"] == "changed", SECOND, "in force")
     governed.mesh.kill("control-plane")
     assert governed.chat("m").headers["x-outrigger-version"] == "changed", "the sidecar goes on"
-    until(governed.mesh.ready, 15, "the control plane is back")
+    until(governed.mesh.ready, 40, "the control plane is back")
     assert governed.api.get("/models/m").json()["spec"]["versions"][0]["name"] == "changed"
 
 

@@ -149,9 +149,10 @@ async def test_processor_dead(healed_mesh: Healed, rude: RudeProvider, script: s
         assert {answer.status for answer in answers} == {200}
         assert {one.json()["model"] for one in seen[1:31]} == {"plain"}  # as it came: not renamed
         assert {answer.get("x-outrigger-backend") for answer in answers} == {"rude"}
-        assert (
-            statistics.median(seconds for _, seconds in answered) < 0.005 + 0.005
-        )  # the call itself, and 5 ms
+        direct = await one_by_one(rude.port, asked)
+        took, itself = (statistics.median(seconds for _, seconds in timed) for timed in (answered, direct))
+        # The call itself, and 5 ms; with other tests beside it both take longer.
+        assert took < max(0.005, itself) * 2
         assert other.status == 200
         assert counted >= 31
     else:

@@ -319,7 +319,7 @@ async def test_all_leave_in_every_phase(
 
 async def test_followers_that_come_and_go_leave_nothing(sky: Mesh, rude: RudeProvider, script: str) -> None:
     """A hundred, each after another moment; who stays gets everything, and the call is one."""
-    headers = rude.script(script, slowly(*"abcdef", gap=0.2))
+    headers = rude.script(script, slowly(*"abcdef", gap=0.5))
     document = question(script, stream=True)
     leader = asyncio.create_task(post(sky.proxy_port, document, headers))
     await seen(rude, script, 1)

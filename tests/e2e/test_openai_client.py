@@ -156,6 +156,8 @@ def test_models_are_our_own_list(client: Any) -> None:
     names = {model.id for model in client.models.list()}
     assert {"chat", "plain", "cached"} <= names
     assert client.models.retrieve("chat").id == "chat"
+    # The client writes the slash %2F.
+    assert client.models.retrieve("org/chat").id == "org/chat"
     with pytest.raises(openai.NotFoundError) as refused:
         client.models.retrieve("no-such-model")
     assert refused.value.code == "model_not_found"

@@ -118,6 +118,70 @@ def test_without_an_end_mark_an_end_in_order_will_do() -> None:
     assert not passed(PLAIN[:1], hides=False)[1].complete
 
 
+LARGE = b"data: " + b"x" * (MAX_EVENT_BYTES + 10) + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"data: {half\n\n",
+        b"data: plain words\n\n",
+        b'data: {"choices": [{"index": "0", "delta": {}}]}\n\n',
+        b'data: {"choices": [{"index": 0, "logprobs": {"content": [{"logprob": -Infinity}]}}]}\n\n',
+        LARGE,
+    ],
+    ids=["no JSON", "text", "an index that is none", "no number", "large"],
+)
+def test_the_usage_stays_hidden_whatever_else_comes(odd: bytes) -> None:
+    """Not recorded, but passed on to the byte without what the caller did not ask for; which still counts."""
+    for pieces in ([odd], [odd[:7], odd[7:]], [odd[:-1], odd[-1:]]):
+        stream = [PLAIN[0], *pieces, *WITH_USAGE[2:], DONE]
+        out, recorder = passed(stream, hides=True)
+        assert out == b"".join([PLAIN[0], odd, PLAIN[2], DONE])
+        assert not recorder.complete
+        assert recorder.usage is not None
+        assert recorder.usage.total_tokens == 5
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ({"error": {"message": "boom"}, "usage": None}, {"error": {"message": "boom"}}),
+        (
+            {"error": {"message": "boom"}, "choices": [], "usage": USAGE},
+            {"error": {"message": "boom"}, "choices": []},
+        ),
+        (
+            {"choices": [], "prompt_filter_results": [1], "usage": None},
+            {"choices": [], "prompt_filter_results": [1]},
+        ),
+        ({"choices": [], "citations": ["u"], "usage": USAGE}, {"choices": [], "citations": ["u"]}),
+        ({"choices": [], "usage": None}, {"choices": []}),
+        ({"usage": None, "n": 12345678901234567890123}, {"n": 12345678901234567890123}),
+    ],
+    ids=["error", "error beside usage", "filter results", "citations", "nothing", "a long number"],
+)
+def test_of_what_is_told_beside_the_usage_nothing_is_lost(
+    sent: dict[str, object], shown: dict[str, object]
+) -> None:
+    """Least of all an error."""
+    out, recorder = passed([event(**sent), *PLAIN, DONE], hides=True)
+    first, rest = out.split(b"\n\n", 1)
+    assert json.loads(first.removeprefix(b"data: ")) == {"id": "c", **shown}
+    assert rest == b"".join([*PLAIN, DONE])
+    assert recorder.complete is ("error" not in sent)
+
+
+def test_a_sign_of_life_does_not_wait_for_the_next_event() -> None:
+    """A comment is one line; within an event it waits for the rest of that."""
+    recorder = StreamRecorder(Operation.CHAT, hides_usage=True, max_bytes=1_000_000)
+    assert recorder.feed(b": alive\n", end=False) is None
+    assert recorder.feed(b": a", end=False) == b""
+    assert recorder.feed(b"live\r\n: more\n", end=False) == b": alive\r\n: more\n"
+    assert recorder.feed(b"data: {}\n: in an event\n", end=False) == b""
+    assert recorder.feed(b"\n", end=False) == b"data: {}\n: in an event\n\n"
+
+
 @pytest.mark.parametrize("hides", [False, True])
 def test_what_cannot_be_recorded_passes_on(hides: bool) -> None:
     """To the byte, and it is not kept."""
@@ -166,10 +230,40 @@ def test_ids_and_names_of_events_stay() -> None:
 
 
 def test_what_has_come_is_a_rough_number_of_tokens() -> None:
-    """A chunk is one at least, four letters are another; what cannot be added up counts as far as it came."""
+    """A chunk is one at least, four letters are another; what cannot be added up counts all the same."""
     recorder = passed([event(choices=choice(letter)) for letter in "abc"], hides=True)[1]
     assert recorder.produced == 3
     recorder.feed(event(choices=choice("x" * 37)), end=False)
     assert recorder.produced == 10
     recorder.feed(b"data: {half\n\n" + event(choices=choice("y" * 400)), end=False)
-    assert recorder.produced == 10
+    assert recorder.produced == 110
+
+
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize(
+    ("sent", "complete"),
+    [
+        (b'event: error\ndata: {"message": "overloaded"}\n\n', False),
+        (b"event: error\ndata: overloaded\n\n", False),
+        (b'data: {"object": "error", "message": "boom", "code": 500}\n\n', False),
+        (b'data: {"type": "error", "message": "boom"}\n\n', False),
+        (b'event: ping\ndata: {"type": "ping"}\n\n', True),
+        (b'data: {"type": "ping"}\n\n', True),
+        (b"event: keepalive\ndata: 12:30\n\n", True),
+        (b"data:\n\n", True),
+    ],
+)
+def test_errors_and_signs_of_life_in_every_form(sent: bytes, complete: bool, hides: bool) -> None:
+    """A stream with an error is never kept; a sign of life is no part of the answer. Both pass on."""
+    out, recorder = passed([PLAIN[0], sent, PLAIN[2], DONE], hides=hides)
+    assert out == b"".join([PLAIN[0], sent, PLAIN[2], DONE])
+    assert recorder.complete is complete
+    if complete:
+        assert json.loads(recorder.answer()).keys() == {"id", "object", "choices"}
+
+
+def test_an_end_mark_may_have_a_blank_behind_it() -> None:
+    """As OpenAI's own client takes it."""
+    out, recorder = passed([*PLAIN, b"data: [DONE] \n\n"], hides=True, end=False)
+    assert recorder.complete
+    assert out.endswith(b"[DONE] \n\n")
