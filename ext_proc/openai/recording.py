@@ -195,6 +195,13 @@ class StreamRecorder:
         return b"".join(out) if changed or self._tail else None
 
     def _visible(self, block: bytes) -> bytes:
+        if block.startswith(b":"):
+            # Shown whatever becomes of the event: it may have been shown already.
+            comments = _COMMENTS.match(block)
+            if comments is not None:
+                rest = block[comments.end() :]
+                visible = self._visible(rest)
+                return block if visible is rest else comments[0] + visible
         try:
             events = self._parser.feed(block)
         except EventTooLarge:

@@ -88,3 +88,9 @@ def test_no_junk_raises(document: Any) -> None:
 def test_estimate_is_a_quarter_rounded_up(size: int, tokens: int) -> None:
     """Four bytes a token, never below what is there."""
     assert estimate_tokens(size) == tokens
+
+
+def test_what_is_told_early_is_no_last_word() -> None:
+    """More has come than that says; less than it says is as told."""
+    assert Usage(9, 0, 4, 0).at_least(30) == Usage(9, 30, 4, 0)
+    assert Usage(9, 40).at_least(30) == Usage(9, 40)
