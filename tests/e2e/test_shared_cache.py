@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -101,11 +101,14 @@ async def test_hits_outlive_a_processor_and_are_shared(pair: tuple[Mesh, Mesh], 
         asked = f"shared {attempt}"
         first = await ask(one, asked)
         assert status(first) == "miss"
-        await entries(redis, attempt + 1)
+        with suppress(TimeoutError):
+            await entries(redis, attempt + 1)
         found = await ask(other, asked)
-        # A Redis that does not answer in time is not waited for: a busy machine may be so slow.
+        # A Redis that does not answer in time is not waited for, and left alone for a second: a busy
+        # machine may be so slow.
         if status(found) == "hit":
             break
+        await asyncio.sleep(1.5)
     assert (status(found), found.body) == ("hit", first.body)
     assert status(await ask(other, asked, stream=True)) == "hit"
     one.kill("processor")
@@ -131,9 +134,10 @@ async def test_equal_requests_at_two_sidecars_are_one_call(
         assert {answer.json()["choices"][0]["message"]["content"] for answer in answers} == {"once"}
         calls = len(rude.seen(script))
         assert [status(answer) for answer in answers].count("coalesced") == 40 - calls
-        # A Redis that does not say within 20 ms who leads is not waited for: a busy machine may be so slow.
+        # A Redis that does not say within 20 ms who leads is not waited for, and left alone for a second.
         if calls == 1:
             break
+        await asyncio.sleep(1.5)
     assert calls == 1
     keep = {"model": "kept", "messages": [{"role": "user", "content": "keep this"}]}
     assert status(await post(one.proxy_port, keep)) == "miss"

@@ -98,6 +98,18 @@ async def teach(mesh: Mesh, model: str, headers: dict[str, str]) -> list[str | N
     ]
 
 
+async def similar_hit(mesh: Mesh, model: str, headers: dict[str, str], *, stream: bool) -> Answer:
+    """Ask in a third wording until one is answered from the cache.
+
+    One in 25 is explored for good, and on a busy machine a vector may come too late.
+    """
+    for thing in THINGS:
+        answer = await ask(mesh, model, f"Hello, how do I reset my {thing}?", headers, stream=stream)
+        if answer.get("x-outrigger-cache") == "semantic-hit":
+            return answer
+    raise AssertionError("none was answered from the cache")
+
+
 @pytest.mark.parametrize("model", ["here", "there"])
 async def test_questions_in_other_words_are_answered_once_that_is_sure(
     similar: Mesh, rude: RudeProvider, script: str, model: str
@@ -107,22 +119,10 @@ async def test_questions_in_other_words_are_answered_once_that_is_sure(
     said = await teach(similar, model, headers)
     assert said[:10] == ["miss"] * 10
     assert "semantic-hit" in said
-    # One in 25 is explored for good.
-    answers = [
-        await ask(similar, model, f"Hello, how do I reset my {thing}?", headers)
-        for thing in ("router", "printer", "lamp")
-    ]
-    hit = next(answer for answer in answers if answer.get("x-outrigger-cache") == "semantic-hit")
+    hit = await similar_hit(similar, model, headers, stream=False)
     assert hit.json()["choices"][0]["message"]["content"] == ANSWER
     assert hit.get("age") is not None
-    streamed = [
-        await ask(similar, model, f"Hello, how do I reset my {thing}?", headers, stream=True)
-        for thing in ("laptop", "tablet", "headset")
-    ]
-    assert any(
-        answer.get("x-outrigger-cache") == "semantic-hit" and b"data: [DONE]" in answer.body
-        for answer in streamed
-    )
+    assert b"data: [DONE]" in (await similar_hit(similar, model, headers, stream=True)).body
     for other in ("not reset my router", "reset my 2 routers", "reset my Juniper"):
         assert (await ask(similar, model, f"How do I {other}?", headers)).get("x-outrigger-cache") == "miss"
 
