@@ -20,7 +20,9 @@ _USAGE: Final = b'"usage"'
 _NO_USAGE: Final = re.compile(
     rb',[ \t]*"usage"[ \t]*:[ \t]*null(?=[ \t]*[,}])|(?<=\{)[ \t]*"usage"[ \t]*:[ \t]*null[ \t]*,'
 )
-_COMMENTS: Final = re.compile(rb"(?::[^\r\n]*(?>\r\n|\n|\r(?=[^\n])))+")
+_COMMENT: Final = rb"(?::[^\r\n]*(?>\r\n|\n|\r(?=[^\n])))"
+_COMMENTS: Final = re.compile(_COMMENT + rb"+")
+_BEFORE_EVENT: Final = re.compile(rb"\n?" + _COMMENT + rb"*")
 # What a chunk that is only sent for the usage has beside it. Others are shown without it.
 _SAID_BESIDE_USAGE: Final = frozenset(
     (
@@ -195,13 +197,13 @@ class StreamRecorder:
         return b"".join(out) if changed or self._tail else None
 
     def _visible(self, block: bytes) -> bytes:
-        if block.startswith(b":"):
-            # Shown whatever becomes of the event: it may have been shown already.
-            comments = _COMMENTS.match(block)
-            if comments is not None:
-                rest = block[comments.end() :]
+        if block.startswith((b":", b"\n")):
+            # The end of a CR LF that was cut, and comments: shown whatever becomes of the event.
+            before = _BEFORE_EVENT.match(block)
+            if before is not None and before.end():
+                rest = block[before.end() :]
                 visible = self._visible(rest)
-                return block if visible is rest else comments[0] + visible
+                return block if visible is rest else before[0] + visible
         try:
             events = self._parser.feed(block)
         except EventTooLarge:

@@ -180,6 +180,8 @@ def test_a_sign_of_life_does_not_wait_for_the_next_event() -> None:
     assert recorder.feed(b"live\r\n: more\n", end=False) == b": alive\r\n: more\n"
     assert recorder.feed(b"data: {}\n: in an event\n", end=False) == b""
     assert recorder.feed(b"\n", end=False) == b"data: {}\n: in an event\n\n"
+    assert recorder.feed(b"data: {}\r\n\r", end=False) is None
+    assert recorder.feed(b"\n" + WITH_USAGE[-1], end=False) == b"\n"
     hidden = b": before\n" + WITH_USAGE[-1]
     assert recorder.feed(hidden, end=False) == b": before\n"
     assert (recorder.feed(hidden[:12], end=False), recorder.feed(hidden[12:], end=False)) == (
