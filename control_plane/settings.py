@@ -8,6 +8,8 @@ from typing import Final
 
 ADMIN_TOKEN_LINE: Final = "admin token (shown once): "
 """How the one line on stdout begins by which a first start hands over the admin token that it made."""
+NOT_APPLIED_LINE: Final = "files not applied: "
+"""How the line on stdout begins that says why a start left its files out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class ControlPlaneSettings:
     with `demo` only when nothing is stored yet, but for the Backend, whose port may have changed.
     `playground_proxy` is the proxy (`http://HOST:PORT`) that the playground asks, None for no playground.
     `prometheus` is the URL of the Prometheus that gates of Releases ask, None for none.
-    `show_notices` names in the log what the files set that has no effect yet.
+    `show_notices` names in the log what the files set that has no effect.
     """
 
     api_host: str

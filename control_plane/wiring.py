@@ -57,7 +57,7 @@ from control_plane.replicas.totals import Totals
 from control_plane.resources.compile import compile_snapshot
 from control_plane.secrets.fernet import FernetSealer
 from control_plane.secrets.key_source import VARIABLE, key_source
-from control_plane.settings import ADMIN_TOKEN_LINE, ControlPlaneSettings, PushTls
+from control_plane.settings import ADMIN_TOKEN_LINE, NOT_APPLIED_LINE, ControlPlaneSettings, PushTls
 from control_plane.startup import apply_at_start
 from control_plane.store.opening import store_for
 from ext_proc.contract.policies import Rank, rank
@@ -156,7 +156,9 @@ async def _serve(
     runner = Runner(registry, everywhere, lambda: _compared(registry.head), log)
     await registry.open()
     try:
-        await apply_at_start(registry, settings, stdin, log)
+        left_out = await apply_at_start(registry, settings, stdin, log)
+        if left_out:
+            print(f"{NOT_APPLIED_LINE}{left_out}", flush=True)
         made = await ensure_admin(registry, settings.admin_token, now=_now, entropy=secrets.token_bytes)
         if made is not None:
             # On stdout and nowhere else: whoever started this reads it once.

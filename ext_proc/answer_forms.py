@@ -5,8 +5,10 @@ And which answers have a form that we can read at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from ext_proc.answers import StoredAnswer
@@ -21,6 +23,16 @@ EVENT_STREAM: Final = f"{STREAM_TYPE}; charset=utf-8"
 
 # A longer answer is passed on unread: somebody would have to hold it whole.
 READ_AT_MOST_BYTES: Final = 24 * 1024 * 1024
+
+
+# One document, and not documents one after the other, which are shown as they come.
+_DOCUMENT: Final = re.compile(r"[^;]*(?:/json|(?<!/stream)\+json)[ \t]*(?:;|$)")
+
+
+@lru_cache(maxsize=256)
+def is_document(media_type: str) -> bool:
+    """Whether a body of that type (lower case) is one JSON document."""
+    return _DOCUMENT.match(media_type) is not None
 
 
 def is_readable(status: int, headers: Mapping[str, str]) -> bool:

@@ -226,6 +226,7 @@ class Exchange:
     wants_body: bool = False
     wants_stream: bool = False
     hides_usage: bool = False
+    usage_refused_by: Backend | None = None  # it does not know the field by which we have asked for the usage
     refused: bool = False
     response: ResponseHead | None = None
     used_up: bool = False  # it refuses the account of the call's key, which no wait changes
@@ -246,6 +247,15 @@ class Exchange:
         if 0 < number < len(self.candidates):
             self.take(self.candidates[number])
             self.stood_in = True
+
+    def hear_of_usage(self, refused_by: int | None) -> None:
+        """Learn which candidate does not know the field that asks for the usage; before `stand_in`."""
+        if refused_by is None:
+            return
+        if refused_by < len(self.candidates):
+            self.usage_refused_by = self.candidates[refused_by].backend
+        elif not refused_by:
+            self.usage_refused_by = self.backend
 
     @property
     def model_name(self) -> str:

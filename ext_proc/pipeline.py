@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
-from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE, is_readable
+from ext_proc.answer_forms import READ_AT_MOST_BYTES, STREAM_TYPE, is_document, is_readable
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
 from ext_proc.exchange import (
@@ -301,7 +301,7 @@ class Pipeline:
         streamed = exchange.wants_stream or exchange.masks is not None
         if not (exchange.wants_body or streamed) or not is_readable(status, headers):
             return Wish.NOTHING
-        if "json" in headers.get("content-type", ""):
+        if is_document(headers.get("content-type", "")):
             return Wish.WHOLE if exchange.wants_body and _is_short(headers) else Wish.NOTHING
         if streamed and headers.get("content-type", "").startswith(STREAM_TYPE):
             if exchange.masks is not None:

@@ -71,7 +71,7 @@ def changes_wire(changes: Iterable[DocumentChange]) -> list[dict[str, Any]]:
 def _kinds(documents: Iterable[RawDocument]) -> set[str]:
     """Return the known kinds among `documents`; what is no document is refused later, with its place."""
     values = [document.value for document in documents]
-    kinds = {value.get("kind") for value in values if isinstance(value, Mapping)}
+    kinds = [value.get("kind") for value in values if isinstance(value, Mapping)]
     return {kind for kind in kinds if isinstance(kind, str) and kind in PLURAL_OF}
 
 

@@ -1,8 +1,8 @@
 """The guard: the class of all routes, which holds a route's declared need against the caller.
 
 A need is declared in a route's OpenAPI extension, so what is documented is what is demanded. A route that
-declares nothing is for admins. The guard also refuses parameters that a route does not take: a misspelled
-`dryRun` must not become a change.
+declares nothing is for admins. The guard also refuses parameters that a route does not take, and one that is
+given twice: a misspelled or contradicted `dryRun` must not become a change. No route takes a list.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ async def demand(request: Request, need: Need) -> None:
 def _check_parameters(request: Request, known: list[str]) -> None:
     if not request.scope["query_string"]:
         return
-    for name in request.query_params:
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name in seen:
+            raise RefusedRequestError(422, f"{printable(name, 64)!r} is given twice; say it once")
+        seen.add(name)
         if name not in known:
             hint = nearest(name, known) if known else "there are none here"
             raise RefusedRequestError(422, f"{printable(name, 64)!r} is no parameter of this path; {hint}")

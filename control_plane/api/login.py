@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import escape
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Scope
 
@@ -28,6 +28,7 @@ WRONG: Final = "This token is not valid."
 TOO_MANY: Final = "Too many wrong tokens came from this address. Wait a little."
 NO_VIEWER: Final = "This token is for a sidecar; it opens nothing here."
 INSECURE: Final = "Over plain HTTP a browser keeps the session on localhost only. Elsewhere use HTTPS."
+Next = Annotated[str, Query(alias="next", description="Where the browser goes afterwards.")]
 _LOCAL_PATH: Final = re.compile(r"/(?:[A-Za-z0-9._~-][A-Za-z0-9._~/-]*)?")
 
 
@@ -48,9 +49,9 @@ class LoginRoutes:
     gate: Gate
     sessions: Sessions
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request, target: Next = "/") -> Response:
         """Answer the form."""
-        return login_form(_target(request.query_params.get("next", "/")), 200, insecure=_insecure(request))
+        return login_form(_target(target), 200, insecure=_insecure(request))
 
     async def enter(self, request: Request) -> Response:
         """Begin a session for whoever shows a valid token."""

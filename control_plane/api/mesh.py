@@ -9,13 +9,16 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, Query
 from starlette.responses import Response
 
+from control_plane.api.errors import RefusedRequestError
 from control_plane.api.operations import JSON, Answer, Operation, add, schema_ref
 from control_plane.api.ports import DocumentBook, Fleet
+from control_plane.api.problems import printable
 from control_plane.api.wire import fields_of, to_json
 from control_plane.auth.roles import Need, Role
 from control_plane.registry.releases import progress_of
 from control_plane.resources.compile import compile_snapshot
-from control_plane.resources.explain import explain
+from control_plane.resources.explain import UnknownVersionError, explain
+from control_plane.resources.parsing import nearest
 
 # What never leaves the control plane but by the push stream.
 _KEPT_BACK: Final = frozenset({"consumer_keys", "key_salt"})
@@ -62,8 +65,17 @@ class MeshRoutes:
     async def explain(
         self, model: Model = "", tier: Tier = "", workload: Workload = "default", version: ModelVersion = ""
     ) -> Response:
-        """Answer each field of a Policy as it is in force, and which Policy or version set it."""
-        found = explain(self.book.head.documents, model, tier, workload, version)
+        """Answer each field of a Policy as it is in force, and which Policy or version set it.
+
+        Raises:
+            RefusedRequestError: the Model has no such version (422).
+        """
+        try:
+            found = explain(self.book.head.documents, model, tier, workload, version)
+        except UnknownVersionError as error:
+            hint = nearest(version, error.known) if error.known else "it has none"
+            text = f"version {printable(version, 64)!r} is none of the Model's; {hint}"
+            raise RefusedRequestError(422, text) from None
         effective = [{"field": field, "value": value, "policy": policy} for field, value, policy in found]
         body = {"model": model, "tier": tier, "workload": workload, "version": version, "fields": effective}
         return Response(to_json(body), media_type=JSON)
@@ -130,7 +142,8 @@ def add_mesh_routes(app: FastAPI, book: DocumentBook, fleet: Fleet) -> None:
             "Explain a policy",
             Need(Role.VIEWER, "policies:read"),
             {200: Answer("Each field and who set it.", schema_ref("Explanation"), explained)},
-            "`policy` is null where the default is in force, `version NAME` where that has its own.",
+            "`policy` is null where the default is in force, `version NAME` where that has its own. "
+            "A version that the Model does not have is 422.",
         ),
         routes.explain,
     )

@@ -60,6 +60,7 @@ def inject(
     that are left alone are named on stderr, with the reason.
     """
     # Imported here to keep --help quick.
+    from control_plane.cli.printing import write  # noqa: PLC0415
     from control_plane.webhook.manifests import UnreadableManifestError, inject_manifests  # noqa: PLC0415
 
     settings = injection_settings(
@@ -89,7 +90,7 @@ def inject(
             print(f"warning: {warning}", file=sys.stderr)
         apart = "---\n" if printed and not manifest.text.lstrip().startswith("---") else ""
         printed += ("\n" if printed and not printed.endswith("\n") else "") + apart + manifest.text
-    sys.stdout.write(printed if printed.endswith("\n") else printed + "\n")
+    write(printed)
 
 
 def _read(path: Path) -> str:

@@ -73,7 +73,9 @@ def install(
     if output is Output.JSON:
         items = list(yaml.load_all(text, Loader=yaml.CSafeLoader))
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2) + "\n"
-    typer.echo(text, nl=False)
+    from control_plane.cli.printing import write  # noqa: PLC0415 - keeps --help quick
+
+    write(text)
 
 
 def manifests(namespace: str, image: str, envoy_image: str, admin_token: str) -> Iterator[str]:

@@ -6,7 +6,6 @@ Status 0 is success, 1 a failure told in a sentence on stderr (or, for `diff`, d
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -19,6 +18,7 @@ from control_plane.cli.commands import COMMANDS, Entry
 from control_plane.cli.cores import leave_no_core
 from control_plane.cli.failures import CommandFailed
 from control_plane.cli.signals import leave_on_signals
+from control_plane.cli.streams import abandon, settle, unwritable
 from ext_proc.quick_start import without
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def told(error: Exception) -> str:
     """Return the sentence for an error that ends the command."""
     if isinstance(error, CommandFailed):
         return f"outrigger: {error}"
+    if sentence := unwritable(error):
+        return f"outrigger: {sentence}"
     reason = " ".join(str(error).split()) or "no reason given"
     return f"outrigger: unexpected {type(error).__name__}: {reason}; please report it"
 
@@ -126,16 +128,28 @@ def told(error: Exception) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
     leave_no_core()
+    settle()
+    try:
+        _run(arguments)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output (`| head`) has seen enough.
+        abandon()
+        sys.exit(1)
+    except Exception as error:
+        if unwritable(error):
+            abandon()
+        print(told(error), file=sys.stderr)
+        sys.exit(1)
+
+
+def _run(arguments: Sequence[str] | None) -> None:
     try:
         # httpx has a command too, for which it would load pygments and half of rich at each of ours.
         with without("httpx._main"):
             build()(args=list(arguments) if arguments is not None else None, prog_name="outrigger")
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output (`| head`) has seen enough; Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except Exception as error:
-        print(told(error), file=sys.stderr)
-        sys.exit(1)
+    except SystemExit:
+        # What cannot be written is told now; at the end of the process only Python could tell it.
+        sys.stdout.flush()
+        raise

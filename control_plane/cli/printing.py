@@ -16,6 +16,7 @@ from rich.text import Text
 
 from control_plane.cli.client import Answer
 from control_plane.cli.options import Output
+from control_plane.cli.streams import for_programs
 from control_plane.cli.text import printable
 
 UNFOLDED: Final = 100_000
@@ -48,7 +49,7 @@ def show(*lines: RenderableType) -> None:
         for line in lines:
             out.print(line, markup=False, highlight=False, soft_wrap=isinstance(line, str | Text))
     if captured is not None:
-        write("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        _put("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def say(*sentences: str) -> None:
@@ -81,14 +82,20 @@ def emit(answer: Answer, output: Output, text: Callable[[Answer], None]) -> None
 
 
 def write(text: str) -> None:
-    """Write to stdout byte for byte; a missing end of line is added."""
+    """Write a result for programs to stdout, in UTF-8; a missing end of line is added."""
     if text:
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-        sys.stdout.flush()
+        for_programs()
+        _put(text)
 
 
 def as_yaml(value: Any) -> str:
     """Return a value as YAML, its fields in their own order."""
-    import yaml  # noqa: PLC0415 - only for those who ask for it
+    from control_plane.webhook.scalars import write_yaml  # noqa: PLC0415 - only for those who ask for it
 
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110))
+    return write_yaml(value)
+
+
+def _put(text: str) -> None:
+    if text:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()

@@ -27,7 +27,7 @@ def validate(
 ) -> None:
     """Check documents: fields, values, references and ties between Policies.
 
-    Exit status 1 with every error named (document, field, message); fields that have no effect yet are
+    Exit status 1 with every error named (document, field, message); what has no effect is
     named on stderr.
     """
     from control_plane.resources.documents import load_documents  # noqa: PLC0415 - keeps --help quick

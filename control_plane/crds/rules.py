@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from control_plane.resources.kinds.policy import Retry
+from control_plane.resources.kinds.spec import LINE
+from control_plane.resources.kinds.tier import HEADER_VALUE
 from control_plane.resources.names import MODEL_NAME, NAME, SECRET_NAME
-from control_plane.resources.quantities import duration_text
 
 MAX_ITEMS: Final = 1_000
 """How many items a list may have where the models set no bound."""
@@ -28,12 +28,6 @@ class Rule:
     message: str
 
 
-def _default(attribute: str) -> str:
-    return duration_text(Retry.model_fields[attribute].default)
-
-
-_BASE: Final = f"has(self.base) ? self.base : '{_default('base_ms')}'"
-_MAX: Final = f"has(self.max) ? self.max : '{_default('max_ms')}'"
 _WIDE: Final = " && ".join(
     f"(!has(self.target.{names}) || (self.target.{names}.size() == 1 && self.target.{names}[0] == '*'))"
     for names in ("models", "tiers")
@@ -81,7 +75,12 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
             "requireConsumer needs failOpen: false",
         ),
     ),
-    "Retry": (Rule(f"duration({_BASE}) <= duration({_MAX})", "base must not be above max"),),
+    "Retry": (
+        Rule(
+            "!has(self.base) || !has(self.max) || duration(self.base) <= duration(self.max)",
+            "base must not be above max",
+        ),
+    ),
     "Bound": (_BOUND,),
     "CountBound": (_BOUND,),
     "ShareBound": (_BOUND,),
@@ -95,6 +94,10 @@ _URL: Final = Rule(
     "must begin with http:// or https:// and a host, without user or password",
 )
 _SECRET_NAME: Final = {"pattern": f"^{SECRET_NAME}$", "maxLength": 253}
+_HEADERS: Final = {
+    "maxProperties": MAX_PROPERTIES,
+    "additionalProperties": {"pattern": f"^{HEADER_VALUE}$", "maxLength": MAX_HEADER},
+}
 _PATTERNS: Final = {"items": {"pattern": r"^([^*]*|[^*]*\*)$"}}
 
 FIELDS: Final[dict[str, dict[str, Any]]] = {
@@ -114,19 +117,11 @@ FIELDS: Final[dict[str, dict[str, Any]]] = {
         "items": {"pattern": f"^{MODEL_NAME}$", "maxLength": 253},
     },
     "ModelSpec.degrade": {"maxItems": 100},
+    "VersionSpec.upstreamModel": {"pattern": f"^{LINE}$"},
     "VersionSpec.name": {"pattern": f"^{NAME}$", "maxLength": 253},
-    "TierMatch.header": {
-        "maxProperties": MAX_PROPERTIES,
-        "additionalProperties": {"maxLength": MAX_HEADER},
-    },
-    "Testers.headers": {
-        "maxProperties": MAX_PROPERTIES,
-        "additionalProperties": {"maxLength": MAX_HEADER},
-    },
-    "ReleaseMatch.headers": {
-        "maxProperties": MAX_PROPERTIES,
-        "additionalProperties": {"maxLength": MAX_HEADER},
-    },
+    "TierMatch.header": _HEADERS,
+    "Testers.headers": _HEADERS,
+    "ReleaseMatch.headers": _HEADERS,
     "Target.models": {"maxItems": MAX_ITEMS, **_PATTERNS},
     "Target.tiers": {"maxItems": MAX_ITEMS, **_PATTERNS},
     "Target.workloads": {"maxItems": MAX_ITEMS, **_PATTERNS},

@@ -14,6 +14,7 @@ from control_plane.resources.documents import Documents, assemble, duplicates
 from control_plane.resources.loading import RawDocument
 from control_plane.resources.parsing import MAX_PROBLEMS_EACH, Document, parse_document, parse_documents
 from control_plane.resources.problems import InvalidDocumentsError, Problem
+from control_plane.resources.stand_ins import barred_fallbacks
 from control_plane.resources.unbuilt import notices
 from control_plane.resources.users import users_of
 from control_plane.resources.written import same_content, written_content
@@ -26,7 +27,7 @@ class Plan:
     """A change of documents, checked as a whole: what becomes of each, and the set afterwards.
 
     `contents` has the JSON of each document that is written, None for a deletion; empty when nothing changes.
-    `warnings` names what has no effect yet in the documents of this change. `owner` has those that are
+    `warnings` names what has no effect in the documents of this change. `owner` has those that are
     written from now on.
     """
 
@@ -129,14 +130,18 @@ def plan_change(
         changes.append(DocumentChange(*key, ChangeAction.DELETE, fields))
         contents[key] = None
     _check_owner(head, contents, owner)
-    warnings = tuple(notices(written))
     if not contents:
+        warnings = _warnings(written, head.documents)
         return Plan(tuple(changes), {}, head.parsed, head.documents, warnings, owner)
     kept = {key: document for key, document in head.parsed.items() if key not in contents}
     # What is being changed stands last: of two that contradict each other it is the one to blame.
     documents = assemble([*kept.values(), *changed.values()], {kind for kind, _ in contents})
     parsed = in_order(head.parsed, changed, {key for key, content in contents.items() if content is None})
-    return Plan(tuple(changes), contents, parsed, documents, warnings, owner)
+    return Plan(tuple(changes), contents, parsed, documents, _warnings(written, documents), owner)
+
+
+def _warnings(written: Sequence[Document], documents: Documents) -> tuple[Problem, ...]:
+    return (*notices(written), *barred_fallbacks(written, documents.models, documents.backends))
 
 
 def _check_owner(head: Head, keys: Iterable[DocumentKey], owner: str) -> None:

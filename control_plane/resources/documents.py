@@ -21,6 +21,7 @@ from control_plane.resources.parsing import Document, parse_documents
 from control_plane.resources.policies import policy_problems
 from control_plane.resources.problems import InvalidDocumentsError, Problem
 from control_plane.resources.references import reference_problems
+from control_plane.resources.stand_ins import barred_fallbacks
 from control_plane.resources.unbuilt import notices
 
 S = TypeVar("S", bound=Spec)
@@ -28,7 +29,7 @@ S = TypeVar("S", bound=Spec)
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A consistent set of documents by kind and name. `notices`, if collected: what has no effect yet."""
+    """A consistent set of documents by kind and name. `notices`, if collected: what has no effect."""
 
     backends: Mapping[str, BackendSpec] = field(default_factory=dict)
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
@@ -76,15 +77,17 @@ def assemble(parsed: Sequence[Document], changed: Set[str] | None = None) -> Doc
     specs: dict[type[Spec], dict[str, Spec]] = {kind: {} for kind in KINDS.values()}
     for document in sorted(parsed, key=lambda document: document.name):
         specs[type(document.spec)][document.name] = document.spec
+    backends, models = _of(specs, BackendSpec), _of(specs, ModelSpec)
+    told = (*notices(parsed), *barred_fallbacks(parsed, models, backends)) if changed is None else ()
     return Documents(
-        backends=_of(specs, BackendSpec),
-        models=_of(specs, ModelSpec),
+        backends=backends,
+        models=models,
         tiers=_of(specs, TierSpec),
         consumers=_of(specs, ConsumerSpec),
         policies=_of(specs, PolicySpec),
         releases=_of(specs, ReleaseSpec),
         pins=_of(specs, PinSpec),
-        notices=tuple(notices(parsed)) if changed is None else (),
+        notices=told,
     )
 
 

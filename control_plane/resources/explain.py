@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from control_plane.resources.documents import Documents
@@ -26,15 +26,29 @@ class Effective(NamedTuple):
     policy: str | None
 
 
+class UnknownVersionError(Exception):
+    """The Model has no such version; `known` are those that it has."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        super().__init__()
+        self.known = known
+
+
 def explain(documents: Documents, model: str, tier: str, workload: str, version: str = "") -> list[Effective]:
     """Return every field of a Policy as it is in force, in the order of the fields.
 
-    `model` may be an alias; a name nobody configured, "" for no tier, any workload and any `version` are
-    right too. Fields that have no effect yet are explained like the others.
+    `model` may be an alias; a name nobody configured, "" for no tier and any workload are right too. Fields
+    that have no effect yet are explained like the others.
+
+    Raises:
+        UnknownVersionError: `version` is not "", and none of the Model's.
     """
     name = next((owner for owner, spec in documents.models.items() if model in spec.aliases), model)
+    versions = documents.models[name].versions if name in documents.models else ()
+    if version and not any(one.name == version for one in versions):
+        raise UnknownVersionError([one.name for one in versions])
     found = settings_in_force(_layers(documents, workload), name, tier)
-    for one in documents.models[name].versions if name in documents.models else ():
+    for one in versions:
         if one.name == version and one.policy is not None:
             own = {".".join(path): value for path, value, _ in leaves(one.policy)}
             found |= {attribute: (value, f"version {version}") for attribute, value in own.items()}

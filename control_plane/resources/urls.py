@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _PATH = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]|%[0-9A-Fa-f]{2})*")
@@ -37,7 +37,8 @@ def check_url(value: str) -> str:
         raise ValueError("must end with its path: no query, no fragment")
     _check_port(parts)
     _check_host(parts)
-    segments = parts.path.rstrip("/").split("/")[1:]
+    # A provider may read `%2e` as the dot that it stands for.
+    segments = unquote(parts.path).rstrip("/").split("/")[1:]
     if not _PATH.fullmatch(parts.path) or any(segment in {"", ".", ".."} for segment in segments):
         raise ValueError("has a path with characters or segments that no API uses")
     return f"{parts.scheme.lower()}://{parts.netloc}{parts.path.rstrip('/')}"

@@ -1,12 +1,10 @@
 """Manifests with pods in them: every pod and template of a YAML stream gets its pair (pure).
 
-Documents without one stay as they are written; of the others comments go, values do not. Scalars are read as
-Kubernetes reads them, which differs from PyYAML's habits: `12:30` is a text and `1e3` a number.
+Documents without one stay as they are written; of the others comments go, values do not.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,8 +12,10 @@ from typing import Any, Final
 
 import yaml
 
-from control_plane.webhook.patch import Injection, NotAPodError, Outcome, check_pod, inject
+from control_plane.webhook.patch import Injection, Outcome, inject
+from control_plane.webhook.scalars import Reader, write_yaml
 from control_plane.webhook.settings import InjectionSettings
+from control_plane.webhook.shape import NotAPodError, check_pod
 
 TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("", "Pod"): (),
@@ -42,47 +42,6 @@ class Manifest:
     text: str
     injected: int
     warnings: tuple[str, ...]
-
-
-class _Reader(yaml.SafeLoader):
-    """Reads scalars as Kubernetes does."""
-
-
-class _Writer(yaml.SafeDumper):
-    """Quotes what Kubernetes would read as something else than a text, and writes no anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Write everything in full."""
-        return True
-
-
-_INT: Final = re.compile(r"[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
-_FLOAT: Final = re.compile(
-    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$"
-)
-_UNLIKE: Final = frozenset(
-    {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"}
-)
-
-
-def _teach() -> None:
-    _Reader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _UNLIKE]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    numbers = list("-+.0123456789")
-    for kind in (_Reader, _Writer):
-        kind.add_implicit_resolver("tag:yaml.org,2002:int", _INT, numbers)
-        kind.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, numbers)
-    _Writer.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]$"), list("yYnN"))
-    _Writer.add_representer(str, _text)
-
-
-def _text(writer: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return writer.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_teach()
 
 
 def inject_manifests(text: str, settings: InjectionSettings, namespace: str = "") -> Manifest:
@@ -167,7 +126,7 @@ def _documents(text: str) -> Iterator[tuple[str, Any]]:
         edges = [0, *(start for start in starts if text[:start].strip()), len(text)]
         for begin, end in pairwise(edges):
             written = text[begin:end]
-            for document in yaml.load_all(written, _Reader):
+            for document in yaml.load_all(written, Reader):
                 yield written, document
                 break
             else:
@@ -177,10 +136,7 @@ def _documents(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _written(document: Any, before: str) -> str:
-    dashes = "---\n" if before.lstrip().startswith("---") else ""
-    return dashes + yaml.dump(
-        document, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False
-    )
+    return ("---\n" if before.lstrip().startswith("---") else "") + write_yaml(document)
 
 
 def _sentence(error: Exception) -> str:

@@ -15,8 +15,9 @@ from structlog.typing import FilteringBoundLogger
 
 from control_plane.kubernetes_client import KubernetesError
 from control_plane.webhook.names import INJECT
-from control_plane.webhook.patch import Injection, NotAPodError, check_pod, inject
+from control_plane.webhook.patch import Injection, inject
 from control_plane.webhook.settings import InjectionSettings
+from control_plane.webhook.shape import NotAPodError, check_pod
 
 LOOK_EVERY_S: Final = 60.0
 PAGE: Final = "500"

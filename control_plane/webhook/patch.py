@@ -26,17 +26,16 @@ from control_plane.webhook.names import (
     WORKLOAD,
     workload_of,
 )
+from control_plane.webhook.opting import BadOptError, opts_out
 from control_plane.webhook.ports import Ports, ports_for, ports_of
 from control_plane.webhook.settings import InjectionSettings, Mode
+from control_plane.webhook.shape import LISTS, Pod
+from control_plane.webhook.systems import is_for_windows
 from control_plane.webhook.tuning import TAKEN, BadAnnotationError, Tuning, tuning_of
-
-Pod = Mapping[str, Any]
 
 SYSTEM_NAMESPACES: Final = "kube-"
 MIRROR: Final = "kubernetes.io/config.mirror"
 OURS: Final = TAKEN | {INJECT, INJECTED, WORKLOAD, AUTHORITY}
-OS_LABELS: Final = ("kubernetes.io/os", "beta.kubernetes.io/os")
-LISTS: Final = ("containers", "initContainers")
 
 
 class Outcome(StrEnum):
@@ -83,59 +82,6 @@ class Skipped:
         return (f"outrigger: no sidecar: {self.reason}",) if self.warn else ()
 
 
-class NotAPodError(ValueError):
-    """What is to be injected is no pod; the message says what is off."""
-
-
-def check_pod(pod: object) -> Pod:
-    """Return `pod` if it has the shape of one, as far as injection looks.
-
-    Raises:
-        NotAPodError: it does not.
-    """
-    if not isinstance(pod, Mapping):
-        raise NotAPodError("the pod must be a mapping")
-    spec, metadata = pod.get("spec"), pod.get("metadata")
-    if not isinstance(metadata, Mapping | None):
-        raise NotAPodError("metadata must be a mapping")
-    if not isinstance(spec, Mapping):
-        raise NotAPodError("spec must be a mapping")
-    if not spec.get("containers"):
-        raise NotAPodError("spec.containers must be a list with at least one container")
-    for name in ("labels", "annotations"):
-        if not isinstance((metadata or {}).get(name), Mapping | None):
-            raise NotAPodError(f"metadata.{name} must be a mapping")
-    for name in ("nodeSelector", "os"):
-        if not isinstance(spec.get(name), Mapping | None):
-            raise NotAPodError(f"spec.{name} must be a mapping")
-    _check_items(metadata or {}, "metadata", ("ownerReferences",))
-    _check_items(spec, "spec", (*LISTS, "volumes", "imagePullSecrets"))
-    for kind in LISTS:
-        for index, container in enumerate(spec.get(kind) or ()):
-            _check_container(container, f"spec.{kind}[{index}]")
-    return pod
-
-
-def _check_container(container: Mapping[str, Any], where: str) -> None:
-    _check_items(container, where, ("env", "ports"))
-    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
-        probe = container.get(name)
-        ways = (
-            [probe.get(way) for way in ("httpGet", "tcpSocket", "grpc")] if isinstance(probe, Mapping) else []
-        )
-        if not isinstance(probe, Mapping | None) or not all(isinstance(way, Mapping | None) for way in ways):
-            raise NotAPodError(f"{where}.{name} must be a probe")
-
-
-def _check_items(owner: Mapping[str, Any], where: str, names: tuple[str, ...]) -> None:
-    for name in names:
-        items = owner.get(name)
-        if not isinstance(items, list | None) or not all(isinstance(item, Mapping) for item in items or ()):
-            raise NotAPodError(f"{where}.{name} must be a list of mappings")
-        if not all(isinstance(item.get("name"), str | None) for item in items or ()):
-            raise NotAPodError(f"the name of each of {where}.{name} must be a text")
-
-
 def inject(pod: Pod, namespace: str, settings: InjectionSettings, *, owner: str = "") -> Injection | Skipped:
     """Decide about `pod`, which is made in `namespace` ("" where that is not known).
 
@@ -173,11 +119,12 @@ def _kept_out(
         return Skipped(Outcome.SYSTEM_NAMESPACE, f"pods of the namespace {namespace} are never injected")
     if MIRROR in (metadata.get("annotations") or {}):
         return Skipped(Outcome.STATIC_POD, "the pod is the mirror of one that a kubelet runs by itself")
-    for told in (metadata.get("labels") or {}, metadata.get("annotations") or {}):
-        if told.get(INJECT) == "disabled":
-            return Skipped(Outcome.OPTED_OUT, f"the pod says {INJECT}: disabled")
-    selector = spec.get("nodeSelector") or {}
-    if (spec.get("os") or {}).get("name") == "windows" or "windows" in map(selector.get, OS_LABELS):
+    try:
+        if opts_out(metadata):
+            return Skipped(Outcome.OPTED_OUT, f"the pod's {INJECT} says no")
+    except BadOptError as error:
+        return Skipped(Outcome.BAD_ANNOTATION, str(error), warn=True)
+    if is_for_windows(spec):
         return Skipped(Outcome.WINDOWS, "the pod is for Windows", warn=True)
     if spec.get("hostNetwork"):
         reason = "the pod is on its host's network, where ports belong to everybody"

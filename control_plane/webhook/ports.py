@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from control_plane.webhook.settings import ADMIN_PORT, READY_PORT, STATS_PORT
+from control_plane.webhook.shape import HOOKS, LISTS, PROBES, WAYS
 
 HIGHEST: Final = 65535
+OTHER_PROTOCOLS: Final = ("UDP", "SCTP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,24 @@ def ports_for(proxy: int, taken: frozenset[int]) -> Ports:
 
 
 def ports_of(spec: Mapping[str, Any]) -> frozenset[int]:
-    """Return the ports that a pod's containers say they listen on, or are probed at."""
-    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    return frozenset(port for container in containers for port in _ports(container))
+    """Return the TCP ports that a pod's containers say they listen on, or are probed or called at."""
+    return frozenset(
+        port for kind in LISTS for container in spec.get(kind) or () for port in _ports(container)
+    )
 
 
 def _ports(container: Mapping[str, Any]) -> Iterator[int]:
     for port in container.get("ports") or ():
-        number = port.get("containerPort")
-        if isinstance(number, int):
-            yield number
-    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
-        probe = container.get(name) or {}
-        for way in ("httpGet", "tcpSocket", "grpc"):
-            number = (probe.get(way) or {}).get("port")
-            if isinstance(number, int):
-                yield number
+        # The pair listens on TCP alone; the same number of another protocol is another port.
+        if port.get("protocol") not in OTHER_PROTOCOLS:
+            yield from _number(port.get("containerPort"))
+    lifecycle = container.get("lifecycle") or {}
+    for reached in (*map(container.get, PROBES), *map(lifecycle.get, HOOKS)):
+        for way in WAYS:
+            yield from _number(((reached or {}).get(way) or {}).get("port"))
+
+
+def _number(port: Any) -> Iterator[int]:
+    """Yield a port that is a number; one that is a name is found where it is declared."""
+    if isinstance(port, int):
+        yield port

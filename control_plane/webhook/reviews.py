@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import orjson
 
-from control_plane.webhook.patch import Injection, NotAPodError, Outcome, Skipped, check_pod, inject
+from control_plane.webhook.patch import Injection, Outcome, Skipped, inject
 from control_plane.webhook.settings import InjectionSettings
+from control_plane.webhook.shape import NotAPodError, check_pod
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"

@@ -52,6 +52,14 @@ REPLIES: Final = (
         status=502,
     ),
     LocalReply(
+        # It has no path, so that no route matches it.
+        "response.code_details == 'route_not_found' && request.method == 'CONNECT'",
+        "bad-request",
+        "The method CONNECT is not allowed.",
+        INVALID,
+        405,
+    ),
+    LocalReply(
         "response.code_details.contains('upgrade_failed')",
         "upgrade-refused",
         "This proxy speaks HTTP/1.1 and HTTP/2 only: send the request without Upgrade.",

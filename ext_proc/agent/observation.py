@@ -55,7 +55,7 @@ class Observation:
         counts: what the control plane is told of each version.
 
     Raises:
-        SettingsError: the metrics address cannot be listened on, or the collector's variables cannot be used.
+        SettingsError: the metrics address cannot be listened on.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Observation:
         self._began_s = now()
         self._in_service: Callable[[], bool] = lambda: False
         self._metrics = RequestMetrics(settings.sidecar_id, ENVOY_REASONS | frozenset(reasons))
-        self._spans = self._make_spans(settings, environment, Throttled(log, now, LOST_SPANS_S))
+        self._spans = self._make_spans(settings, environment, log, Throttled(log, now, LOST_SPANS_S))
         sinks: list[RecordSink] = [self._metrics, self.counts]
         if self._spans is not None:
             sinks.append(self._spans)
@@ -126,7 +126,11 @@ class Observation:
             self._spans.close()
 
     def _make_spans(
-        self, settings: AgentSettings, environment: Mapping[str, str], warnings: Throttled
+        self,
+        settings: AgentSettings,
+        environment: Mapping[str, str],
+        log: FilteringBoundLogger,
+        warnings: Throttled,
     ) -> Spans | None:
         def exporter(variables: Mapping[str, str]) -> SpanExporter:
             # The import stands here so that an agent without a collector never loads OpenTelemetry.
@@ -139,7 +143,10 @@ class Observation:
                 environment, settings.sidecar_id, settings.workload, self._metrics.provider_name, exporter
             )
         except (OSError, ValueError) as error:
-            raise SettingsError(f"traces cannot be sent as OTEL_EXPORTER_OTLP_… says: {error}") from error
+            # Calls are answered without traces, too. A value may be a secret, so only names are told.
+            given = sorted(name for name in environment if name.startswith("OTEL_"))
+            log.warning("no traces are sent: an OTEL_ variable cannot be used", error=str(error), given=given)
+            return None
 
 
 def _listens(settings: AgentSettings) -> bool:

@@ -11,6 +11,8 @@ Import this module only where spans are wanted: it loads the OpenTelemetry SDK.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
@@ -28,6 +30,8 @@ from ext_proc.telemetry.throttle import Throttled
 METHOD: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 SCOPE: Final = "outrigger"
 DEFAULT_TIMEOUT_S: Final = 10.0
+_HEADER: Final = re.compile(r"[a-z0-9_.-]+")
+_HEADER_VALUE: Final = re.compile(r"[ -~]*")
 _SCOPED: Final = (
     "scope_spans"
     if "scope_spans" in trace_pb2.ResourceSpans.DESCRIPTOR.fields_by_name
@@ -83,29 +87,24 @@ class OtlpExporter(SpanExporter):
         ENDPOINT (`http://` is plain text, `https://` is TLS), HEADERS, TIMEOUT (seconds), CERTIFICATE.
 
         Raises:
-            ValueError: the endpoint has no host, or the time limit is no number.
-            OSError: the certificate cannot be read.
+            ValueError: one of them cannot be used. The message names it; its value may be secret.
         """
-        endpoint = urlsplit(_variable(environment, "ENDPOINT"))
+        variable, value = _variable(environment, "ENDPOINT")
+        try:
+            endpoint = urlsplit(value)
+        except ValueError:
+            raise ValueError(f"{variable} is no URL, such as http://collector:4317") from None
         address = endpoint.netloc or endpoint.path
         if not address or address.startswith("/"):
-            raise ValueError("OTEL_EXPORTER_OTLP_ENDPOINT has no host, such as http://collector:4317")
+            raise ValueError(f"{variable} has no host, such as http://collector:4317")
+        headers, timeout_s = _headers(environment), _timeout_s(environment)
         options = (("grpc.service_config", json.dumps(_RETRY)),)
         if endpoint.scheme == "https":
-            certificate = _variable(environment, "CERTIFICATE")
-            roots = Path(certificate).read_bytes() if certificate else None
+            roots = _certificate(environment)
             channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(roots), options)
         else:
             channel = grpc.insecure_channel(address, options)
-        headers = [
-            (name.strip().lower(), unquote(value.strip()))
-            for name, equals, value in (
-                item.partition("=") for item in _variable(environment, "HEADERS").split(",")
-            )
-            if equals
-        ]
-        timeout = _variable(environment, "TIMEOUT")
-        return cls(channel, warnings, headers, float(timeout) if timeout else DEFAULT_TIMEOUT_S)
+        return cls(channel, warnings, headers, timeout_s)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send one batch; blocks (the SDK calls this in a thread of its own)."""
@@ -170,7 +169,39 @@ def _value(value: Any) -> common_pb2.AnyValue:
     return common_pb2.AnyValue(string_value=str(value))
 
 
-def _variable(environment: Mapping[str, str], name: str) -> str:
-    return environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or environment.get(
-        f"OTEL_EXPORTER_OTLP_{name}", ""
-    )
+def _certificate(environment: Mapping[str, str]) -> bytes | None:
+    variable, path = _variable(environment, "CERTIFICATE")
+    try:
+        return Path(path).read_bytes() if path else None
+    except OSError as error:
+        raise ValueError(f"{variable} cannot be read ({(error.strerror or 'unreadable').lower()})") from error
+
+
+def _headers(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    variable, value = _variable(environment, "HEADERS")
+    pairs = (item.partition("=") for item in value.split(","))
+    headers = [(name.strip().lower(), unquote(text.strip())) for name, equals, text in pairs if equals]
+    if not all(_HEADER.fullmatch(name) and _HEADER_VALUE.fullmatch(text) for name, text in headers):
+        raise ValueError(f"{variable} holds what no header may; write NAME=VALUE,NAME=VALUE")
+    return headers
+
+
+def _timeout_s(environment: Mapping[str, str]) -> float:
+    variable, value = _variable(environment, "TIMEOUT")
+    if not value:
+        return DEFAULT_TIMEOUT_S
+    try:
+        timeout_s = float(value)
+    except ValueError:
+        timeout_s = math.nan
+    if not 0 < timeout_s < math.inf:
+        raise ValueError(f"{variable} is no number of seconds above 0")
+    return timeout_s
+
+
+def _variable(environment: Mapping[str, str], name: str) -> tuple[str, str]:
+    """Return which variable says it, and what; the general one and "" where none does."""
+    for variable in (f"OTEL_EXPORTER_OTLP_TRACES_{name}", f"OTEL_EXPORTER_OTLP_{name}"):
+        if value := environment.get(variable, ""):
+            return variable, value
+    return f"OTEL_EXPORTER_OTLP_{name}", ""

@@ -17,6 +17,12 @@ STAND_IN: Final = "stand_in"
 USED_UP: Final = "used_up"
 """In `ATTEMPT`: true when a 429 is about the account of its key, which no wait changes."""
 
+USAGE_REFUSED_BY: Final = "usage_refused_by"
+"""In `ATTEMPT`: the number of who does not know the field that asks for a stream's usage, 0 for the first.
+
+The attempts behind it are made without.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class StandIn:

@@ -95,6 +95,11 @@ class RetryPolicy:
     budget: float = 0.2
     hedge_after_ms: int | None = None
 
+    @property
+    def longest_ms(self) -> int:
+        """The longest pause: base and max may be of two Policies, and then base may be above max."""
+        return max(self.base_ms, self.max_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class HoldPolicy:

@@ -22,6 +22,7 @@ ASSIGNED: Final = "assigned"  # with a Release: the version that it chose, whoev
 CLAMPED: Final = "clamped"  # the request's parameters that a Policy changed; absent when it changed none
 BACKEND: Final = "backend"  # where it was sent first
 KEY: Final = "key"  # a digest of the caller's own key, of calls to a Backend that has none; else absent
+ASKS_USAGE: Final = "asks_usage"  # true when we, not the caller, ask for a stream's usage; else absent
 OPERATION: Final = "operation"  # chat | text_completion | embeddings (OTel gen_ai.operation.name)
 CACHE: Final = "cache"  # hit | miss | bypass | coalesced
 TIER: Final = "tier"  # the Tier's name; absent without one
@@ -31,7 +32,7 @@ OUTPUT_TOKENS: Final = "output_tokens"
 FILTERED: Final = "filtered"  # 1 for an answer that a filter cut short or the model refused, if it was read
 
 CALL: Final = "call"  # a `Call`
-SEEN_BY_ENVOY: Final = frozenset((SHOWN_MODEL, VERSION, CACHE, CLAMPED, KEY))
+SEEN_BY_ENVOY: Final = frozenset((SHOWN_MODEL, VERSION, CACHE, CLAMPED, KEY, ASKS_USAGE))
 """What Envoy itself writes into headers or decides on."""
 # No configured name has it.
 _SEPARATOR: Final = "\x1e"

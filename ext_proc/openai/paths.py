@@ -53,6 +53,13 @@ _GUARDED: Final = frozenset({*PARSED, _MODELS_PATH})
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 _NO_LATIN_1: Final = re.compile("[^\0-\xff]")
 _PLAIN: Final = re.compile(r"/v1(?!/v1(?:/|$))(?:/[a-z0-9_-][a-z0-9_.-]*)*")
+# A server that takes it for a slash may leave the place that our key is for (`/v1/..%2F..%2Fadmin`). OpenAI's
+# client writes the name of a Model so, in which no segment is a dot or two.
+_ESCAPED_SLASH: Final = re.compile("%(?:2[fF]|5[cC])")
+_SLASH: Final = r"(?:/|%2[fF])"
+_MODEL_ID: Final = re.compile(
+    rf"/v1/models/(?!(?:.*{_SLASH})?\.\.?(?:{_SLASH}|$))(?!.*%(?:5[cC]|2[eE]|25)).+"
+)
 _UNICODE_ESCAPE: Final = re.compile(rb"%u([0-9a-fA-F]{4})")
 _OVERLONG: Final = re.compile(rb"[\xc0\xc1][\x80-\xbf]")
 _DROPPED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
@@ -74,6 +81,8 @@ def classify(method: str, path: str) -> Classified:
         return _OTHER
     if path == _MODELS_PATH:
         return Classified(Operation.MODELS) if method in {"GET", "HEAD"} else _OTHER
+    if _ESCAPED_SLASH.search(path) and not (method in {"GET", "HEAD"} and _MODEL_ID.fullmatch(path)):
+        return Classified(Operation.OTHER, refused=_REFUSED)
     if _PLAIN.fullmatch(path) is None and any(_fold(raw) in _GUARDED for raw in _readings(path)):
         return Classified(Operation.OTHER, refused=_REFUSED)
     if method in {"GET", "HEAD"} and path.startswith(_MODELS_PATH + "/"):

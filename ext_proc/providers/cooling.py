@@ -139,8 +139,9 @@ def _wait_s(state: _State, now: float) -> float:
 def back_off_s(steps: int, retry: RetryPolicy, drawn: float) -> float:
     """Return how long to leave one alone that has refused `steps` times before and names no time.
 
-    From `retry.base` on, up to twice as long at each step, and never longer than `retry.max`.
+    From `retry.base` on, up to twice as long at each step, and never longer than `retry.max`, or than
+    `retry.base` where that is above it.
     """
-    base_s, max_s = retry.base_ms / 1000, retry.max_ms / 1000
+    base_s, max_s = retry.base_ms / 1000, retry.longest_ms / 1000
     longest_s = min(max_s, base_s * float(2 ** min(steps + 1, 30)), max(PROBE_WITHIN_S, base_s))
-    return min(base_s, max_s) + drawn * max(longest_s - base_s, 0.0)
+    return base_s + drawn * (longest_s - base_s)

@@ -145,7 +145,8 @@ class Hold(PassingStage):
             elif exchange.shared_failed:
                 self._settle(draft, 0)
             elif recorder is not None and recorder.usage is not None:
-                self._settle(draft, recorder.usage.total_tokens)
+                usage = recorder.usage if recorder.done else recorder.usage.at_least(recorder.produced)
+                self._settle(draft, usage.total_tokens)
             else:
                 self._settle(draft, draft.ask.tokens)
         self._release(draft)

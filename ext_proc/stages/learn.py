@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ext_proc.contract.policies import RetryPolicy
+from ext_proc.contract.snapshot import Backend
 from ext_proc.exchange import Answer, Exchange, Forward
 from ext_proc.openai.ratelimits import RateLimitHint, speaks_of_quota
 from ext_proc.pipeline import PassingStage
@@ -41,11 +42,25 @@ class HintObserver(Protocol):
 
 
 class Learn(PassingStage):
-    """Reads the answers' headers. `now` is UNIX time in seconds. Stands before the stage that forwards."""
+    """Reads the answers' headers. Stands before the stage that forwards.
+
+    Args:
+        quota: told what is left of a quota.
+        hints: told of refusals.
+        now: UNIX time in seconds.
+        refused_usage: told of a Backend that cannot be asked for a stream's usage.
+    """
 
     name = "learn"
 
-    def __init__(self, quota: QuotaObserver, hints: HintObserver, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        quota: QuotaObserver,
+        hints: HintObserver,
+        now: Callable[[], float],
+        refused_usage: Callable[[Backend], None] = lambda backend: None,
+    ) -> None:
+        self._refused_usage = refused_usage
         self._quota = quota
         self._hints = hints
         self._now = now
@@ -68,6 +83,11 @@ class Learn(PassingStage):
         response, backend = exchange.response, exchange.backend
         if response is None or backend is None:
             return None
+        if exchange.usage_refused_by is not None and (
+            # The attempt without has shown that it was the field, and not a word of the caller's like it.
+            response.status == 200 or exchange.policy.retry.attempts == 1
+        ):
+            self._refused_usage(exchange.usage_refused_by)
         speaks = speaks_of_quota(response.headers)
         if (
             not speaks

@@ -24,6 +24,7 @@ from ext_proc.pipeline import PassingStage
 from ext_proc.refusals import over_limit, refuse
 
 REFUSE: Final = "refuse"
+PAGE: Final = "text/html"
 _REASONS: Final = frozenset((Reason.RATE_LIMIT, Reason.BUDGET, Reason.SHED, Reason.LIMITS_UNAVAILABLE))
 _UNREAD: Final = frozenset((Operation.OTHER, Operation.MODELS, Operation.MODEL))
 
@@ -168,9 +169,13 @@ class Limit(PassingStage):
         return None
 
     def on_response_head(self, exchange: Exchange) -> Answer | None:
-        """Give everything back that a failed call reserved."""
+        """Give everything back that a failed call reserved; one that got a page has failed, too."""
         metered, response = exchange.metered, exchange.response
-        if metered is None or response is None or 200 <= response.status < 300:
+        if metered is None or response is None:
+            return None
+        if 200 <= response.status < 300:
+            if exchange.request is not None and response.headers.get("content-type", "").startswith(PAGE):
+                self._give_back(metered)
             return None
         self._give_back(metered)
         if response.status != 429:
@@ -210,7 +215,11 @@ class Limit(PassingStage):
             if not exchange.carried_on:
                 self._give_back(metered)
         elif recorder is not None and recorder.usage is not None:
-            self._settle(exchange, metered, reserved, recorder.usage)
+            if recorder.done:
+                self._settle(exchange, metered, reserved, recorder.usage)
+            else:
+                used = recorder.usage.at_least(recorder.produced)
+                self._charge(exchange, reserved, used.prompt_tokens, used.completion_tokens)
         elif recorder is not None:
             self._charge(exchange, reserved, metered.estimate.prompt, recorder.produced)
         # What nobody has read is charged as it was estimated.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -26,10 +27,16 @@ HEDGED_AT_MOST_BYTES: Final = 16 * 1024
 
 
 class Route(PassingStage):
-    """The last stage: always decides."""
+    """The last stage: always decides.
+
+    `refuses_usage`: whether a Backend must not be asked for a stream's usage.
+    """
 
     name = "route"
     reasons = frozenset((Reason.NO_BACKEND,))
+
+    def __init__(self, refuses_usage: Callable[[Backend], bool] = lambda backend: False) -> None:
+        self._refuses_usage = refuses_usage
 
     async def on_head(self, exchange: Exchange) -> Answer | Forward | None:
         """Send paths that are not ours to the default Backend, their bodies untouched and unread."""
@@ -56,8 +63,11 @@ class Route(PassingStage):
         if version is not None and request.document["model"] != version.upstream_model:
             request.document["model"] = version.upstream_model
             exchange.changed = True
-        if exchange.wants_stream and ask_for_usage(request.document):
-            exchange.hides_usage = exchange.changed = True
+        asks = False
+        if exchange.wants_stream and not self._refuses_usage(backend):
+            asks = "stream_options" not in request.document
+            if ask_for_usage(request.document):
+                exchange.hides_usage = exchange.changed = True
         stand_ins = len(exchange.candidates) - 1 if exchange.candidates else 0
         shape = CallShape.STREAM if request.stream else CallShape.JSON
         if exchange.policy.retry.hedge_after_ms is not None and shape is CallShape.JSON and not stand_ins:
@@ -70,16 +80,20 @@ class Route(PassingStage):
             path=path,
             body=encode(request.document) if exchange.changed else None,
             remove=_own_key(exchange),
-            metadata=_described(exchange, backend),
+            metadata=_described(exchange, backend, asks=asks),
             wants_response=exchange.wants_head or exchange.wants_body or exchange.wants_stream,
             plan=plan_of(exchange) if stand_ins else None,
         )
 
 
-def _described(exchange: Exchange, backend: Backend) -> Metadata:
-    """Say whose key it is, too, where that matters: each attempt's log then tells whom a refusal concerns."""
+def _described(exchange: Exchange, backend: Backend, *, asks: bool = False) -> Metadata:
+    """Say whose key it is, too, where that matters: each attempt's log then tells whom a refusal concerns.
+
+    `asks`: for a usage, in a field that the caller has not written. An attempt may take it out again.
+    """
     key = key_of(backend, exchange.tenant)
-    return (*describe(exchange), (telemetry.KEY, key)) if key else describe(exchange)
+    told = (*describe(exchange), (telemetry.KEY, key)) if key else describe(exchange)
+    return (*told, (telemetry.ASKS_USAGE, True)) if asks else told
 
 
 def plan_of(exchange: Exchange) -> Plan:

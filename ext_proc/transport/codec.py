@@ -32,7 +32,7 @@ from google.protobuf.struct_pb2 import Value as StructValue
 
 from ext_proc.contract import headers as names
 from ext_proc.contract import telemetry
-from ext_proc.contract.plans import ATTEMPT, PLAN, STAND_IN, STAND_INS, USED_UP, Plan
+from ext_proc.contract.plans import ATTEMPT, PLAN, STAND_IN, STAND_INS, USAGE_REFUSED_BY, USED_UP, Plan
 from ext_proc.exchange import (
     Answer,
     Forward,
@@ -82,6 +82,14 @@ def is_used_up(message: ProcessingRequest) -> bool:
     """Return whether this answer is about the account of the call's key, which no wait changes."""
     attempt = message.metadata_context.filter_metadata.get(ATTEMPT)
     return attempt is not None and USED_UP in attempt.fields
+
+
+def usage_refused_by(message: ProcessingRequest) -> int | None:
+    """Return the number of the stand-in (0: the first chosen) that does not know how a usage is asked for."""
+    attempt = message.metadata_context.filter_metadata.get(ATTEMPT)
+    if attempt is None or USAGE_REFUSED_BY not in attempt.fields:
+        return None
+    return int(attempt.fields[USAGE_REFUSED_BY].number_value)
 
 
 def response_head(message: HttpHeaders) -> tuple[int, dict[str, str]]:

@@ -12,6 +12,7 @@ from typing import Final
 from envoy.service.ext_proc.v3.external_processor_pb2 import HttpBody, ProcessingRequest
 from structlog.typing import FilteringBoundLogger
 
+from ext_proc.contract import headers as names
 from ext_proc.exchange import REFUSED, Answer, Exchange, Forward, Wish
 from ext_proc.pipeline import NoSnapshot, Pipeline
 from ext_proc.redaction.answers import restore_body
@@ -20,6 +21,7 @@ from ext_proc.transport.stream import Abort, Status, Stream
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
 METHOD: Final = f"/{SERVICE}/Process"
+OK: Final = 200
 TOO_MANY: Final = 429
 
 
@@ -112,11 +114,13 @@ class ExternalProcessor:
     def _on_response_headers(self, exchange: Exchange, message: ProcessingRequest) -> tuple[bytes, bool]:
         self._pipeline.routed(exchange)
         received = message.response_headers
+        status, headers = codec.response_head(received)
+        if exchange.hides_usage and (status != OK or headers.get(names.ATTEMPTS) != "1"):
+            exchange.hear_of_usage(codec.usage_refused_by(message))
         if exchange.forwarded is not None and exchange.forwarded.plan is not None:
             exchange.stand_in(codec.stand_in(message))
         if exchange.stopwatch is not None:
             exchange.stopwatch.came()
-        status, headers = codec.response_head(received)
         if status == TOO_MANY:
             exchange.used_up = codec.is_used_up(message)
         wish = self._pipeline.response_head(exchange, status, headers, alone=received.end_of_stream)

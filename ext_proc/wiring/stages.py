@@ -27,6 +27,7 @@ from ext_proc.openai.paths import Operation
 from ext_proc.other_answers import OtherAnswers
 from ext_proc.pacing import Pacing
 from ext_proc.pipeline import Decisions, Pipeline, Stage, announced
+from ext_proc.providers.usage_refusals import UsageRefusals
 from ext_proc.refresh import BackgroundRefresh
 from ext_proc.shadow import ShadowCalls
 from ext_proc.snapshots import SnapshotHolder
@@ -92,7 +93,9 @@ def stages(
     audit: Audit,
 ) -> Sequence[Stage]:
     """Return the stages in the order that a request meets them. `started` is in seconds since the epoch."""
-    route, clock, log = Route(), sharing.clock, sharing.log
+    clock, log = sharing.clock, sharing.log
+    usage_refusals = UsageRefusals(clock)
+    route = Route(usage_refusals.knows)
     cache = Cache(caching.tiers, clock, caching.tally, caching.purges, sharing.similar)
     book = sharing.book if sharing.book is not None else MemoryBook(lambda: int(clock() * 1e6))
     estimates = Estimates()
@@ -163,7 +166,7 @@ def stages(
         coalesce,
         limit,
         hold,
-        Learn(quota, providers.watch, time.time),
+        Learn(quota, providers.watch, time.time, usage_refusals.note),
         *((Warm(sharing.warmup, clock),) if sharing.warmup is not None else ()),
         *((Shadow(sharing.shadow, random.random, clock),) if sharing.shadow is not None else ()),
         batch,

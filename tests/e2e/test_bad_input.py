@@ -354,6 +354,13 @@ async def test_trace_is_refused(mesh: Mesh, rude: RudeProvider, script: str, tar
     assert rude.seen(script) == []
 
 
+async def test_connect_is_refused(mesh: Mesh) -> None:
+    """It has no path that any policy could be about."""
+    answer = await ask(mesh.proxy_port, request_bytes("CONNECT", "api.openai.com:443"), 3)
+    refused(answer, 405)
+    assert "CONNECT" in str(answer.error()["message"])
+
+
 async def test_http_2_with_prior_knowledge_works(mesh: Mesh) -> None:
     """The proxy port speaks HTTP/2 without TLS to a client that knows it does."""
     async with httpx.AsyncClient(http1=False, http2=True) as client:

@@ -276,3 +276,20 @@ async def test_odd_events_fill_no_log(mesh: Mesh, rude: RudeProvider, script: st
     assert answer.body == b"".join(events)
     await post(mesh.proxy_port, GOOD)  # Envoy's output has come through by then
     assert mesh.log().count("Envoy:") == before
+
+
+@pytest.mark.parametrize(
+    "media_type", ["application/x-ndjson", "application/stream+json", "application/jsonl"]
+)
+async def test_documents_one_after_the_other_are_not_held(
+    mesh: Mesh, rude: RudeProvider, script: str, media_type: str
+) -> None:
+    """A stream in a form that nobody here reads passes as it comes, where answers are cached, too."""
+    head = STREAM_HEAD.replace(b"text/event-stream", media_type.encode())
+    headers = rude.script(script, [head, chunk(b'{"a":1}\n'), Act.HOLD])
+    document = {**GOOD, "model": "cached", "stream": True, "user": script}
+    async with await connect(mesh.proxy_port) as connection:
+        await connection.send(json_request(CHAT, document, list(headers.items())))
+        async with asyncio.timeout(3):
+            await connection.receive_head()
+            assert await connection.receive_chunk() == b'{"a":1}\n'

@@ -228,6 +228,33 @@ async def test_bytes_of_a_stream_may_be_cut_anywhere(
     assert text_of(answer) == f"电话 {PHONE} [PHOTO] {MAIL}"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_half_a_surrogate_pair_hides_no_placeholder(
+    masking: Mesh, rude: RudeProvider, script: str, stream: bool
+) -> None:
+    """Which JSON does not have, and clients read: the caller reads the value beside it."""
+    whole = [reply(200, completion("[PHONE_1] \ud83d"))]
+    events = [one.replace(b"HALF", rb"\ud83d") for one in stream_events("[PHO", "NE_1] HALF")]
+    pieces = stream_reply(events) if stream else whole
+    headers = rude.script(script, pieces)
+    answer = await post(masking.proxy_port, asking(fresh(PHONE), stream=stream), headers)
+    assert (answer.status, text_of(answer)) == (200, f"{PHONE} \ud83d")
+
+
+async def test_addresses_in_any_script_are_replaced_whole(
+    masking: Mesh, rude: RudeProvider, script: str
+) -> None:
+    """With accents, without blanks around them, and in Chinese from end to end."""
+    headers = rude.script(script, echo)
+    text = "an jörg.müller@firma.de und x@bücher.de, 请发邮件到a@b.com谢谢：用户@例子.公司。"
+    answer = await post(masking.proxy_port, asking(text), headers)
+    assert (answer.status, text_of(answer)) == (200, text)
+    (seen,) = rude.seen(script)
+    assert seen.json()["messages"][0]["content"] == (
+        "an [EMAIL_1] und [EMAIL_2], 请发邮件到[EMAIL_3]谢谢：[EMAIL_4]。"
+    )
+
+
 async def test_text_is_not_delayed(masking: Mesh, rude: RudeProvider, script: str) -> None:
     """What cannot be a placeholder is there before the provider goes on."""
     first = chunk(event(delta("early [PHO")))

@@ -6,10 +6,12 @@ import asyncio
 import itertools
 import json
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.e2e.governed import lent
 from tests.harness.mesh import Mesh
 from tests.harness.raw_http import post
 from tests.harness.rude import (
@@ -17,6 +19,7 @@ from tests.harness.rude import (
     Act,
     Piece,
     RudeProvider,
+    Seen,
     chunk,
     completion,
     reply,
@@ -24,6 +27,27 @@ from tests.harness.rude import (
     stream_reply,
 )
 
+PICKY = """\
+kind: Backend
+metadata: {{name: picky}}
+spec: {{url: "http://127.0.0.1:{port}/v1"}}
+---
+kind: Backend
+metadata: {{name: picky-too}}
+spec: {{url: "http://127.0.0.1:{port}/v1"}}
+---
+kind: Model
+metadata: {{name: picky}}
+spec: {{versions: [{{name: v1, backend: picky}}]}}
+---
+kind: Model
+metadata: {{name: picky-too}}
+spec: {{versions: [{{name: v1, backend: picky-too}}], fallbacks: [plain]}}
+---
+kind: Policy
+metadata: {{name: picky}}
+spec: {{target: {{models: ["picky*"]}}, cache: {{enabled: true}}}}
+"""
 CHAT = {"model": "flaky", "messages": [{"role": "user", "content": "hello"}]}
 ERROR = {"error": {"message": "no", "type": "server_error", "param": None, "code": "x"}}
 FINE = reply(200, completion("fine"))
@@ -259,3 +283,46 @@ async def test_a_streams_silent_try_is_tried_again(mesh: Mesh, rude: RudeProvide
     answer = await post(mesh.proxy_port, {**CHAT, "stream": True}, headers)
     assert (answer.status, answer.body) == (200, b"".join(events))
     assert len(rude.seen(script)) == 2
+
+
+@pytest.fixture(scope="module")
+def picky(mesh: Mesh, rude: RudeProvider) -> Iterator[Mesh]:
+    """A mesh with providers that know no `stream_options`."""
+    with lent(mesh, PICKY.format(port=rude.port)) as borrowed:
+        yield borrowed
+
+
+@pytest.mark.parametrize(
+    ("model", "status"),
+    [pytest.param("picky", 400, id="alone"), pytest.param("picky-too", 422, id="with a fallback")],
+)
+async def test_who_knows_no_usage_is_asked_for_none(
+    picky: Mesh, rude: RudeProvider, script: str, model: str, status: int
+) -> None:
+    """The call whose field was refused is made again without it; the next ones are made without at once."""
+    events = stream_events("one", "two")
+    refusal = failed(status, {"error": {**ERROR["error"], "message": "Unknown field: stream_options"}})
+
+    def answer(seen: Seen) -> list[Piece]:
+        return [refusal] if "stream_options" in seen.json() else stream_reply(events)
+
+    headers = rude.script(script, answer)
+    document = {"model": model, "stream": True, "messages": [{"role": "user", "content": script}]}
+    for number in range(6):
+        got = await post(picky.proxy_port, {**document, "seed": number}, headers)
+        assert (got.status, got.body) == (200, b"".join(events))
+        assert got.get("x-outrigger-model") == model
+    asked = [one for one in rude.seen(script) if "stream_options" in one.json()]
+    # Each processor learns it by itself, once.
+    assert 1 <= len(asked) <= len(picky.pids("processor"))
+    assert len(rude.seen(script)) == 6 + len(asked)
+
+
+async def test_what_the_caller_has_asked_is_the_callers(picky: Mesh, rude: RudeProvider, script: str) -> None:
+    """Its own field goes up, and the refusal of it comes back."""
+    refusal = failed(400, {"error": {**ERROR["error"], "message": "Unknown field: stream_options"}})
+    headers = rude.script(script, refusal)
+    document = {**CHAT, "model": "picky", "stream": True, "stream_options": {"include_usage": True}}
+    answer = await post(picky.proxy_port, document, headers)
+    assert (answer.status, len(rude.seen(script))) == (400, 1)
+    assert rude.seen(script)[0].json() == document

@@ -15,7 +15,7 @@ from rich.status import Status
 
 from control_plane.cli.launcher.settings import LaunchSettings, address, reachable
 from control_plane.cli.options import DEFAULT_SERVER
-from control_plane.settings import ADMIN_TOKEN_LINE
+from control_plane.settings import ADMIN_TOKEN_LINE, NOT_APPLIED_LINE
 
 MAX_QUEUED: Final = 10_000
 FLUSH_S: Final = 1.0
@@ -69,11 +69,11 @@ def warn(sentences: Sequence[str]) -> None:
 
 
 def first_notices(sentences: Sequence[str]) -> list[str]:
-    """Return what to tell of fields without effect: the first of them, and how many there are beside."""
+    """Return what to tell of fields that are warned of: the first of them, and how many there are beside."""
     left = len(sentences) - MAX_NOTICES
     if left <= 0:
         return list(sentences)
-    more = f"{left} more fields have no effect yet; outrigger validate names them"
+    more = f"{left} more of these; outrigger validate names them"
     return [*sentences[:MAX_NOTICES], more]
 
 
@@ -99,11 +99,14 @@ class Screen:
         self._print(text)
 
     def hear(self, line: str) -> None:
-        """Take what a process tells the launcher: an admin token that was made is shown at once."""
+        """Show at once what a process tells the launcher: a new admin token, why files were left out."""
         if line.startswith(ADMIN_TOKEN_LINE):
             self._token_shown = True
             self.line("the API's admin token, shown only this once:")
             self.line(f"  export OUTRIGGER_TOKEN={line.removeprefix(ADMIN_TOKEN_LINE)}")
+        elif line.startswith(NOT_APPLIED_LINE):
+            self.settle()
+            warn([line])
 
     def ready(self, settings: LaunchSettings, models: Sequence[str]) -> None:
         """Print how to use the mesh and how to stop it."""

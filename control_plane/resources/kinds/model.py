@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from control_plane.resources.kinds.policy import VersionPolicy
-from control_plane.resources.kinds.spec import Items, Limits, Spec, Text
+from control_plane.resources.kinds.spec import Items, Limits, Line, Spec, Text
 from control_plane.resources.names import check_model_name, check_name
 
 
@@ -16,7 +16,7 @@ class VersionSpec(Spec):
 
     name: Annotated[str, AfterValidator(check_name)]
     backend: Text
-    upstream_model: Text | None = None
+    upstream_model: Line | None = None
     weight: Annotated[float, Field(ge=0, le=1e9)] = 100.0
     policy: VersionPolicy | None = None
 

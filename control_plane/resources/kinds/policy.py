@@ -112,7 +112,8 @@ class Retry(Spec):
 
     @model_validator(mode="after")
     def _order(self) -> Self:
-        if self.base_ms > self.max_ms:
+        # What is left out may be another Policy's, so it is not compared with.
+        if {"base_ms", "max_ms"} <= self.model_fields_set and self.base_ms > self.max_ms:
             raise ValueError("base must not be above max")
         return self
 

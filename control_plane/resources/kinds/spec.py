@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+import re
+from typing import Annotated, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 T = TypeVar("T")
@@ -14,6 +15,17 @@ Items = Annotated[tuple[T, ...], Field(strict=False)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Prose = Annotated[str, StringConstraints(max_length=1 << 20)]
 """What may be long or empty. The bound also refuses lone surrogates, which no wire takes."""
+
+LINE: Final = r"[^\x00-\x1f\x7f]*"
+
+
+def _line(value: str) -> str:
+    if not re.fullmatch(LINE, value):
+        raise ValueError("must be one line without control characters")
+    return value
+
+
+Line = Annotated[Text, AfterValidator(_line)]
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1, le=2**53)]

@@ -227,6 +227,8 @@ end
 -- Plans
 
 local PLAN, STAND_INS, ATTEMPT, TOLD = "outrigger.plan", "outrigger.stand_ins", "outrigger.attempt", "outrigger"
+-- How a body ends in which the processor asks for the usage of a stream, as the caller has not.
+local ASKED = ',"stream_options":{"include_usage":true}}'
 
 -- Leave out what is planned on the candidate of this attempt; return whether somebody else is left.
 local function pass_over(handle)
@@ -245,25 +247,37 @@ local function pass_over(handle)
   return true
 end
 
-function envoy_on_request(handle)
-  local dynamic = handle:streamInfo():dynamicMetadata()
-  local plan = dynamic:get(PLAN)
-  if plan == nil then return end
+-- Return a body that asks for no usage which the caller has not asked for.
+local function without_usage(text)
+  return text:sub(-#ASKED) == ASKED and text:sub(1, -#ASKED - 1) .. "}" or text
+end
+
+-- Give a planned attempt its host and path; return the model that it is for, nil where that stays the same.
+local function turn_to(handle, dynamic, plan)
   local headers = handle:headers()
   local count = tonumber(headers:get("x-envoy-attempt-count") or "1")
   dynamic:set(ATTEMPT, "count", count)
   local group = plan["priority_groups"][count]
   local number = group and tonumber(group["name"])
-  if not number or number == 0 then return end
+  if not number or number == 0 then return nil end
   dynamic:set(ATTEMPT, "stand_in", number)
   local stand_in = dynamic:get(STAND_INS)["list"][number]
   headers:replace(":authority", stand_in["authority"])
   headers:replace(":path", stand_in["path"])
   for name, value in pairs(stand_in["told"]) do dynamic:set(TOLD, name, value) end
-  local model = stand_in["model"]
-  local body = model and handle:body()
+  return stand_in["model"]
+end
+
+function envoy_on_request(handle)
+  local dynamic = handle:streamInfo():dynamicMetadata()
+  local plan = dynamic:get(PLAN)
+  if plan == nil then return end
+  local model = plan["priority_groups"] and turn_to(handle, dynamic, plan)
+  local body = (model or plan["unasked"]) and handle:body()
   if body then
-    local text = with_member(body:getBytes(0, body:length()), "model", model)
+    local text = body:getBytes(0, body:length())
+    if plan["unasked"] then text = without_usage(text) end
+    if model then text = with_member(text, "model", model) end
     body:setBytes(text)
     handle:headers():replace("content-length", tostring(#text))
   end
@@ -277,7 +291,29 @@ local function stand_in_wanted(terms, text)
   return false
 end
 
+-- Whether the processor asks for the usage, and no attempt has been refused for it.
+local function asks_usage(handle)
+  local dynamic = handle:streamInfo():dynamicMetadata()
+  local told = dynamic:get(TOLD)
+  return told and told["asks_usage"] and not (dynamic:get(PLAN) or {})["unasked"]
+end
+
+-- Have the next attempt made without asking for the usage, and tell the processor who did not know that field.
+local function ask_no_more(handle)
+  local dynamic = handle:streamInfo():dynamicMetadata()
+  dynamic:set(ATTEMPT, "usage_refused_by", (dynamic:get(ATTEMPT) or {})["stand_in"] or 0)
+  dynamic:set(PLAN, "unasked", true)
+end
+
 local function decide(handle, terms, status)
+  local text
+  if (status == 400 or status == 422) and asks_usage(handle) then
+    text = error_text(handle)
+    if text:find("stream_options", 1, true) then
+      ask_no_more(handle)
+      return true
+    end
+  end
   local headers = handle:headers()
   local now_s = tonumber(handle:timestamp()) / 1000
   local function get(name) return headers:get(name) end
@@ -288,7 +324,7 @@ local function decide(handle, terms, status)
   if (headers:get("x-should-retry") or ""):lower() == "false" then return false end
   if status == 400 or status == 403 or status == 429 then
     if status == 429 or terms.stand_in_on then
-      local text = error_text(handle)
+      text = text or error_text(handle)
       if status == 429 and text:find('"insufficient_quota"', 1, true) then
         handle:streamInfo():dynamicMetadata():set(ATTEMPT, "used_up", true)
         return false

@@ -1,8 +1,8 @@
 """Snapshots → Envoy's route table (pure).
 
 One route for each id that the processor may name, found by that. For other requests, in order: a refusal of
-TRACE; the way to another processor; a refusal of ids that Envoy does not know; the fail-open routes, which
-take what the processor has not decided; 404 for everything outside the API.
+TRACE and of escaped slashes; the way to another processor; a refusal of ids that Envoy does not know; the
+fail-open routes, which take what the processor has not decided; 404 for everything outside the API.
 
 See https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/route/v3/route_components.proto.
 """
@@ -61,6 +61,7 @@ UNDECIDED: Final = "undecided"
 BODY_LIMIT: Final = 32 * 1024 * 1024
 COMPLETION_PATHS: Final = "/v1/(?:chat/)?completions/?"
 PARSED_PATHS: Final = "/v1/(?:chat/completions|completions|embeddings)/?"
+ESCAPED: Final = ".*%(?:2[fF]|5[cC]).*"
 FILTER_ON: Final[Json] = {"@type": f"{TYPE}/envoy.config.route.v3.FilterConfig", "config": {}}
 # Filters of the bootstrap that read token numbers out of answers, off but where a route says otherwise.
 TOKEN_FILTERS: Final = ("envoy.filters.http.json_to_metadata", "envoy.filters.http.sse_to_metadata")
@@ -98,6 +99,7 @@ def render_routes(snapshots: Sequence[Snapshot]) -> Json:
             decided,
             [
                 _trace(),
+                *_escaped(),
                 _origin(longest_silence),
                 _unknown_route(),
                 *_undecided(current),
@@ -234,7 +236,7 @@ def _origin(longest_silence_ms: int) -> Json:
 def _longest_silence_ms(backend: Backend, terms: RouteTerms) -> int:
     """Return how long a stream may be silent whose leader leaves it in silence: another call begins then."""
     policy, limits = terms.retry, backend.timeouts
-    waits = (policy.attempts - 1) * max(policy.max_ms, terms.hold.max_ms)
+    waits = (policy.attempts - 1) * max(policy.longest_ms, terms.hold.max_ms)
     begins = policy.attempts * max(limits.request_ms, limits.stream_idle_ms) + waits
     return begins + limits.stream_idle_ms
 
@@ -286,7 +288,7 @@ def _silence_limit(backend: Backend, terms: RouteTerms, shape: CallShape) -> Jso
     limits = backend.timeouts
     if limits.stream_idle_ms >= limits.request_ms:
         return {"idle_timeout": seconds(limits.stream_idle_ms)}
-    waits = max(terms.retry.max_ms, terms.hold.max_ms)
+    waits = max(terms.retry.longest_ms, terms.hold.max_ms)
     tries = terms.retry.attempts * limits.stream_idle_ms + (terms.retry.attempts - 1) * waits
     return {"idle_timeout": seconds(max(limits.request_ms, tries))}
 
@@ -297,7 +299,7 @@ def _retry(backend: Backend, terms: RouteTerms, shape: CallShape, stand_ins: int
         "num_retries": max(0, policy.attempts - 1) + stand_ins,
         "retry_back_off": {
             "base_interval": seconds(max(1, policy.base_ms)),
-            "max_interval": seconds(max(1, policy.base_ms, policy.max_ms)),
+            "max_interval": seconds(max(1, policy.longest_ms)),
         },
         # A name with several addresses: the next try goes to one that was not tried yet, if there is one.
         "retry_host_predicate": [PREVIOUS_HOSTS],
@@ -345,6 +347,23 @@ def _trace() -> Json:
         **_answer(405, "bad-request", "The method TRACE is not allowed.", ErrorType.INVALID_REQUEST),
         "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
     }
+
+
+def _escaped() -> list[Json]:
+    """Refuse slashes that are escaped: a provider may take them for slashes, and follow dots out of its API.
+
+    In the name of a Model the processor judges; this holds while it is down.
+    """
+    refused = _answer(400, "bad-path", "The request's path is not valid.", ErrorType.INVALID_REQUEST)
+    return [
+        {"name": "escaped-model", "match": {"safe_regex": {"regex": f"/v1/models/{ESCAPED}"}}, **refused},
+        {
+            "name": "escaped",
+            "match": {"safe_regex": {"regex": ESCAPED}},
+            **refused,
+            "typed_per_filter_config": {EXT_PROC: {"@type": PER_ROUTE, "disabled": True}},
+        },
+    ]
 
 
 def _unknown_route() -> Json:

@@ -40,6 +40,7 @@ class Book:
         self.applied: list[tuple[list[str], str, str]] = []
         self.without: set[DocumentKey] = set()
         self.warnings: tuple[Problem, ...] = ()
+        self.refusing: tuple[Problem, ...] = ()
 
     async def apply(
         self,
@@ -50,7 +51,9 @@ class Book:
         action: str = "apply",
         without: Collection[DocumentKey] = (),
     ) -> Applied:
-        """Write it down."""
+        """Write it down, or refuse it."""
+        if self.refusing:
+            raise InvalidDocumentsError(self.refusing)
         self.without = set(without)
         names = [f"{raw.value['kind']}/{raw.value['metadata']['name']}" for raw in raws]
         self.applied.append((names, actor.name, action))
@@ -64,9 +67,9 @@ def settings(tmp_path: Path, text: str = DOCUMENTS) -> ControlPlaneSettings:
     return ControlPlaneSettings("127.0.0.1", 0, "unix:/x", data_dir=tmp_path, files=(path,))
 
 
-async def start(book: Book, given: ControlPlaneSettings) -> None:
+async def start(book: Book, given: ControlPlaneSettings) -> str:
     """Start."""
-    await apply_at_start(book, given, None, structlog.get_logger())
+    return await apply_at_start(book, given, None, structlog.get_logger())
 
 
 async def test_files_are_applied_whatever_is_stored(tmp_path: Path) -> None:
@@ -147,3 +150,41 @@ async def test_what_is_mirrored_is_left_to_its_owner(tmp_path: Path) -> None:
         await start(book, settings(tmp_path, DOCUMENTS))
     assert [(names, len(book.without)) for names, _, _ in book.applied] == [(["Model/m"], 0)]
     assert [(entry["document"], entry["owner"]) for entry in logs] == [("Backend/b", "kubernetes")]
+
+
+TWICE = Problem("Backend/b", "spec.default", "is true in Backend/other too; mark one Backend only")
+
+
+async def test_files_that_contradict_what_is_stored_are_left_out(tmp_path: Path) -> None:
+    """One warning that names both documents, and what the files would have changed, with its place."""
+    backend = {"kind": "Backend", "metadata": {"name": "b"}, "spec": {"url": "http://127.0.0.1:1/v1"}}
+    book = Book()
+    book.head = replace(book.head, stored=stored(backend))
+    book.refusing = (TWICE,)
+    with capture_logs() as logs:
+        told = await start(book, settings(tmp_path))
+    assert [(line["log_level"], line["why"]) for line in logs] == [("warning", [TWICE.sentence()])]
+    assert f"Model/m ({tmp_path}/policy.yaml:6)" in told
+    assert "would change Backend/b" not in told, "it is as it is stored"
+    for name in ("Backend/b: ", "Backend/other", "accepted last stays in force", "correct the files"):
+        assert name in told
+
+
+async def test_without_a_policy_to_go_on_with_a_contradiction_ends_the_start(tmp_path: Path) -> None:
+    """As nothing could be in force."""
+    book = Book()
+    book.refusing = (TWICE,)
+    with pytest.raises(InvalidDocumentsError):
+        await start(book, settings(tmp_path))
+
+
+@pytest.mark.parametrize("text", [DOCUMENTS.replace("url:", "urll:"), f"{DOCUMENTS}---{DOCUMENTS}"])
+async def test_a_file_that_is_wrong_by_itself_ends_the_start_whatever_is_stored(
+    tmp_path: Path, text: str
+) -> None:
+    """With its place, and not with what else was found."""
+    book = Book(("Backend", "other"))
+    book.refusing = (TWICE,)
+    with pytest.raises(InvalidDocumentsError) as refused:
+        await start(book, settings(tmp_path, text))
+    assert "policy.yaml" in refused.value.problems[0].place

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ext_proc.answer_forms import EVENT_STREAM, JSON, Form, form_of, in_form, is_readable
+from ext_proc.answer_forms import EVENT_STREAM, JSON, Form, form_of, in_form, is_document, is_readable
 from ext_proc.openai.chunks import NotJoinable
 from tests.unit.ext_proc.exchanges import HELLO, exchange
 
@@ -61,6 +61,32 @@ def test_what_is_no_completion_has_no_stream() -> None:
     """It fails rather than to say something."""
     with pytest.raises(NotJoinable):
         in_form(exchange(), Form.STREAM, b"[1]", JSON)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "whole"),
+    [
+        ("application/json", True),
+        ("application/json; charset=utf-8", True),
+        ("application/json ;charset=utf-8", True),
+        ("text/json", True),
+        ("application/vnd.provider.v1+json", True),
+        ("application/problem+json;x=y", True),
+        ("application/x-ndjson", False),
+        ("application/ndjson", False),
+        ("application/stream+json", False),
+        ("application/stream+json; charset=utf-8", False),
+        ("application/jsonl", False),
+        ("application/json-seq", False),
+        ("application/x-jsonlines", False),
+        ("text/plain; like=application/json", False),
+        ("text/event-stream", False),
+        ("", False),
+    ],
+)
+def test_documents_one_after_the_other_are_no_document(media_type: str, whole: bool) -> None:
+    """They are a stream, though their type has `json` in it."""
+    assert is_document(media_type) is whole
 
 
 @pytest.mark.parametrize(

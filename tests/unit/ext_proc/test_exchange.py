@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from ext_proc.candidates import Candidate
 from ext_proc.exchange import CacheStatus, Exchange, describe, stamps
 from tests.unit.ext_proc.exchanges import HELLO, exchange, head, snapshot
 
@@ -37,6 +40,19 @@ def test_the_access_log_learns_names_of_ours_only() -> None:
 def test_empty_stamps_are_left_out() -> None:
     """No header without a value."""
     assert stamps("", "", "bypass") == (("x-outrigger-cache", "bypass"),)
+
+
+@pytest.mark.parametrize(("number", "name"), [(None, None), (0, "b"), (1, "c"), (7, None)])
+def test_who_has_refused_a_usage_is_known_by_its_number(number: int | None, name: str | None) -> None:
+    """Among the candidates, or the one that there is."""
+    opened = exchange()
+    opened.backend = opened.loaded.default_backend
+    assert opened.backend is not None
+    if name != "b":
+        other = replace(opened.backend, name="c")
+        opened.candidates = (Candidate(None, None, opened.backend), Candidate(None, None, other))
+    opened.hear_of_usage(number)
+    assert (opened.usage_refused_by and opened.usage_refused_by.name) == name
 
 
 def test_the_parsed_request_is_there_only_after_the_body() -> None:

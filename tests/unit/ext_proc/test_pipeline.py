@@ -187,6 +187,7 @@ async def test_another_spelling_of_a_path_is_refused() -> None:
         pytest.param(200, {**JSON, "content-encoding": "gzip"}, False, id="coded"),
         pytest.param(200, {**JSON, "content-length": str(64 * 1024 * 1024)}, False, id="too long to hold"),
         pytest.param(200, {}, False, id="no type"),
+        pytest.param(200, {"content-type": "application/x-ndjson"}, False, id="many documents"),
     ],
 )
 async def test_only_json_answers_are_read(status: int, headers: dict[str, str], read: bool) -> None:

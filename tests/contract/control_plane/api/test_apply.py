@@ -107,6 +107,18 @@ async def test_odd_bodies(visitor: httpx.AsyncClient, content: str, status: int)
     assert answer.status_code == status, answer.text
 
 
+@pytest.mark.parametrize("kind", [[], {}, ["Backend"], None, 5])
+async def test_a_kind_that_is_no_text_is_named(admin: httpx.AsyncClient, kind: object) -> None:
+    """The document and the field, and the connection goes on."""
+    wrong = {**backend(), "kind": kind}
+    answer = await admin.post("/api/v1/apply", json=[backend(), wrong])
+    assert answer.status_code == 422, answer.text
+    assert [(error["document"], error["field"]) for error in answer.json()["errors"]] == [
+        ("document 2", "kind")
+    ]
+    assert await names(admin, "backends") == []
+
+
 async def test_very_many_errors_are_told_in_part(admin: httpx.AsyncClient) -> None:
     """An answer is no larger than helps."""
     wrong = [backend(f"b{number}", wrong=True) for number in range(300)]

@@ -55,6 +55,19 @@ async def test_a_stranger_gets_the_form(guest: httpx.AsyncClient, path: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("query", "target"),
+    [("", "/"), ("?next=/releases", "/releases"), ("?next=https://elsewhere.example/", "/")],
+)
+async def test_the_form_may_be_asked_for_with_where_to_go_next(
+    guest: httpx.AsyncClient, query: str, target: str
+) -> None:
+    """Nowhere but here."""
+    answer = await guest.get(f"/login{query}")
+    assert answer.status_code == 200
+    assert f'name="next" value="{target}"' in answer.text
+
+
 async def test_a_login_leads_where_the_browser_wanted_to_go(browser: httpx.AsyncClient) -> None:
     """And the session's cookie is out of reach of scripts and other sites."""
     assert 'name="next" value="/docs"' in (await browser.get("/docs")).text

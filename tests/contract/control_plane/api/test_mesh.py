@@ -1,6 +1,7 @@
 """What the mesh does with the documents, over real HTTP."""
 
 import httpx
+import pytest
 
 from control_plane.push.policy import Policy
 from control_plane.push.sidecars import Identity
@@ -71,6 +72,24 @@ async def test_explain_says_which_policy_set_what(admin: httpx.AsyncClient) -> N
     assert fields["retry.attempts"] == (3, None)
     other = (await admin.get("/api/v1/explain")).json()
     assert {item["field"]: item["value"] for item in other["fields"]}["cache.ttl"] == "90s"
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("model=mini&version=stabel", 'did you mean \\"stable\\"?'),
+        ("model=nobody&version=v", "it has none"),
+        ("version=v", "it has none"),
+    ],
+)
+async def test_a_version_that_the_model_does_not_have_is_refused(
+    admin: httpx.AsyncClient, query: str, text: str
+) -> None:
+    """With the nearest one it has: its settings would be those of no version."""
+    await admin.post("/api/v1/apply", json=[backend(), model()])
+    assert (await admin.get("/api/v1/explain?model=mini&version=stable")).status_code == 200
+    answer = await admin.get(f"/api/v1/explain?{query}")
+    assert (answer.status_code, text in answer.text) == (422, True), answer.text
 
 
 async def test_a_halted_revision_is_shown_and_not_in_force(served: Served, admin: httpx.AsyncClient) -> None:

@@ -15,7 +15,7 @@ import grpc
 import httpx
 import pytest
 
-from control_plane.settings import ADMIN_TOKEN_LINE
+from control_plane.settings import ADMIN_TOKEN_LINE, NOT_APPLIED_LINE
 from ext_proc.contract import push_pb2, push_pb2_grpc
 from ext_proc.contract.snapshot import decode
 from tests.harness.plain import PLAIN
@@ -161,6 +161,70 @@ def test_the_first_start_makes_an_admin_token_and_shows_it_once(tmp_path: Path) 
         assert ended(process) == ""
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert token.encode() not in kept
+
+
+@pytest.mark.parametrize(
+    ("change", "rewrite", "named"),
+    [
+        (
+            [
+                {"kind": "Backend", "metadata": {"name": "b"}, "spec": {"url": "http://h/v1"}},
+                {
+                    "kind": "Backend",
+                    "metadata": {"name": "other"},
+                    "spec": {"url": "http://h/v1", "default": True},
+                },
+            ],
+            ("", ""),
+            ("Backend/b", "Backend/other"),
+        ),
+        (
+            [
+                {
+                    "kind": "Release",
+                    "metadata": {"name": "mine"},
+                    "spec": {"model": "m", "from": "w", "to": "x"},
+                }
+            ],
+            (", {name: x, backend: b, weight: 0}", ""),
+            ("Release/mine", '"m"'),
+        ),
+    ],
+)
+def test_a_restart_beside_what_the_api_made_goes_on_with_it(
+    tmp_path: Path,
+    change: list[dict[str, object]],
+    rewrite: tuple[str, str],
+    named: tuple[str, str],
+) -> None:
+    """Files that contradict it are left out, and one warning says so, naming both documents."""
+    token, port, address = "given-by-the-operator", free_ports(1)[0], f"unix:{tmp_path / 'push.sock'}"
+    documents = POLICY.partition("---\nkind: Release")[0].replace(
+        "'http://h/v1'", "'http://h/v1', default: true"
+    )
+    documents = documents.replace(
+        "{name: w, backend: b}", "{name: w, backend: b}, {name: x, backend: b, weight: 0}"
+    )
+    file, api = tmp_path / "p.yaml", f"http://{HOST}:{port}/api/v1"
+    file.write_text(documents)
+    options = ("--api-port", str(port), "--push-address", address, "--admin-token", token, "-f", str(file))
+    headers = {"authorization": f"Bearer {token}"}
+    with control_plane(tmp_path / "log", *options) as process:
+        wait_for(f"http://{HOST}:{port}/healthz", 200)
+        answer = httpx.post(f"{api}/apply", json=change, headers=headers, verify=PLAIN)
+        assert answer.status_code == 200, answer.text
+        assert ended(process) == ""
+    file.write_text(documents.replace(*rewrite) if rewrite[0] else documents)
+    (tmp_path / "log").write_text("")
+    with control_plane(tmp_path / "log", *options) as process:
+        wait_for(f"http://{HOST}:{port}/healthz", 200)
+        revisions = httpx.get(f"{api}/revisions", headers=headers, verify=PLAIN).json()["items"]
+        told = ended(process)
+    assert [item["revision"] for item in revisions] == [2, 1]
+    assert told.startswith(NOT_APPLIED_LINE)
+    assert all(name in told for name in named)
+    (warned,) = [line for line in (tmp_path / "log").read_text().splitlines() if "not applied" in line]
+    assert '"warning"' in warned
 
 
 def test_every_setting_may_come_by_variable(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import grpc
 import httpx
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from ext_proc.agent.access_log import METHOD, SERVICE
 from ext_proc.agent.access_log_format import ABSENT, SEPARATOR, Line
@@ -79,13 +80,33 @@ async def test_port_in_use_is_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("ENDPOINT", "http://"), ("CERTIFICATE", "/no/such.pem"), ("TIMEOUT", "soon")],
+    [
+        ("EXPORTER_OTLP_ENDPOINT", "http://"),
+        ("EXPORTER_OTLP_ENDPOINT", "http://["),
+        ("EXPORTER_OTLP_CERTIFICATE", "/no/such.pem"),
+        ("EXPORTER_OTLP_TIMEOUT", "soon"),
+        ("EXPORTER_OTLP_TRACES_TIMEOUT", "nan"),
+        ("EXPORTER_OTLP_TIMEOUT", "0"),
+        ("EXPORTER_OTLP_HEADERS", "a key=secret"),
+        ("EXPORTER_OTLP_HEADERS", "x-key=%0Asecret"),
+        ("BSP_SCHEDULE_DELAY", "-1"),
+        ("SPAN_ATTRIBUTE_COUNT_LIMIT", "many"),
+    ],
 )
-async def test_unusable_collector_is_one_sentence(tmp_path: Path, name: str, value: str) -> None:
-    """Variables that name no possible collector are an error that names them."""
-    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1"}
-    with pytest.raises(SettingsError, match="OTEL_EXPORTER_OTLP_"):
-        observation(tmp_path, environment={**environment, f"OTEL_EXPORTER_OTLP_{name}": value})
+async def test_a_variable_that_cannot_be_used_costs_the_traces_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """One warning that names it, and no secret; metrics are served on."""
+    monkeypatch.setenv(f"OTEL_{name}", value)  # some are read by the SDK itself
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:1", f"OTEL_{name}": value}
+    with capture_logs() as logs:
+        watching = observation(tmp_path, environment=environment)
+    assert "openai_request" in await scrape(watching.port)
+    watching.close()
+    (line,) = logs
+    assert "no traces are sent" in line["event"]
+    assert f"OTEL_{name}" in f"{line['error']} {line['given']}"
+    assert "secret" not in str(line)
 
 
 async def test_the_kubelet_is_told_when_calls_are_governed(tmp_path: Path) -> None:

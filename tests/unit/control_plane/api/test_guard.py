@@ -103,11 +103,13 @@ async def test_a_route_that_declares_nothing_is_for_admins(app: FastAPI, editor:
         ("/told?dryrun=true", 422, 'did you mean \\"dryRun\\"?'),
         ("/told?x=1", 422, "known here: dryRun"),
         ("/told?%00=1", 422, "is no parameter"),
+        ("/told?dryRun=true&dryRun=false", 422, "'dryRun' is given twice"),
+        ("/told?dryRun=true&dryRun=true", 422, "'dryRun' is given twice"),
     ],
 )
-async def test_unknown_parameters_are_refused(
+async def test_unknown_and_doubled_parameters_are_refused(
     editor: httpx.AsyncClient, path: str, status: int, text: str
 ) -> None:
-    """With the nearest one that is known."""
+    """With the nearest one that is known; of two values nobody knows which one is meant."""
     answer = await editor.get(path)
     assert (answer.status_code, text in answer.text) == (status, True)

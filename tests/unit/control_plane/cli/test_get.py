@@ -1,8 +1,12 @@
 """`outrigger get`."""
 
+import io
+import sys
+
 import pytest
 import yaml
 
+from control_plane.cli.main import main
 from tests.unit.control_plane.cli.conftest import Run
 from tests.unit.control_plane.cli.stub import Stub
 
@@ -26,6 +30,25 @@ def test_a_kind_is_a_table(stub: Stub, run: Run) -> None:
         ["m", "fast", "stable", "→", "b", "–"],
         ["n", "fast", "stable", "→", "b", "–"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [("text", b"m     fast     stable -> b  -\n"), ("yaml", "name: 东é\n".encode())],
+)
+def test_a_terminal_of_another_encoding_is_no_error(
+    output: str, expected: bytes, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table has a plain form of what the encoding lacks; a document is UTF-8, as it is read again."""
+    stub.answer(MODELS, {"items": [M, {**N, "metadata": {"name": "东é"}}]})
+    out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    with pytest.raises(SystemExit) as ended:
+        main(["get", "models", "-o", output])
+    assert ended.value.code == 0
+    assert isinstance(out.buffer, io.BytesIO)
+    printed = out.buffer.getvalue()
+    assert b" ".join(expected.split()) in b" ".join(printed.split())
 
 
 def test_one_document_is_a_row_too(stub: Stub, run: Run) -> None:

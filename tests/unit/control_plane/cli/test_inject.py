@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -40,6 +41,20 @@ def test_stdin_is_a_file_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(POD.encode())))
     assert ran("-f", "-", "--sidecar-proxy-port", "12000") == 0
     assert "http://127.0.0.1:12000/v1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\x9b"])
+def test_values_stay_what_they_are(
+    character: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as ends of lines that a reader of YAML would make blanks of."""
+    pod = yaml.safe_load(POD)
+    pod["spec"]["containers"][0]["env"] = [{"name": "A", "value": f"a{character}b"}]
+    file = tmp_path / "pod.yaml"
+    file.write_text(json.dumps(pod))
+    assert ran("-f", str(file)) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["spec"]["containers"][0]["env"][1:] == pod["spec"]["containers"][0]["env"]
 
 
 @pytest.mark.parametrize("content", [b"a: [", b"\xff", None, b"kind: Pod\napiVersion: v1\n"])

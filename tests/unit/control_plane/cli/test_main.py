@@ -3,12 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from control_plane.cli import main as cli
 from control_plane.cli.commands import COMMANDS, Entry
 from control_plane.cli.failures import CommandFailed
+
+FULL = "the output cannot be written (no space left on device); make room, or write elsewhere"
 
 
 def run(*arguments: str) -> int:
@@ -81,6 +84,23 @@ def test_a_reader_that_leaves_is_no_news() -> None:
     assert (process.returncode, err) == (1, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--help"], ["validate", "-f", "-"], ["inject", "-f", "-"]])
+def test_a_full_disk_is_one_sentence(arguments: list[str]) -> None:
+    """Told once, however much was to be written and by whom; Python says nothing more at its end."""
+    command = [sys.executable, "-c", "from control_plane.cli.main import main\nmain()", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command,
+            input="kind: Tier\nmetadata: {name: t}\nspec: {limits: {requestsPerMinute: 1}}\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, f"outrigger: {FULL}\n")
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     """Name and number, on stdout."""
     assert run("--version") == 0
@@ -101,6 +121,8 @@ def test_wrong_usage_ends_with_two(arguments: tuple[str, ...], capsys: pytest.Ca
     ("error", "sentence"),
     [
         (CommandFailed("port 1 is in use; choose another"), "outrigger: port 1 is in use; choose another"),
+        (OSError(28, "No space left on device"), f"outrigger: {FULL}"),
+        (FileNotFoundError("a"), "outrigger: unexpected FileNotFoundError: a; please report it"),
         (RuntimeError("a\nb"), "outrigger: unexpected RuntimeError: a b; please report it"),
     ],
 )

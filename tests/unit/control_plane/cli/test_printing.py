@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from control_plane.cli.client import Answer
 from control_plane.cli.options import Output
 from control_plane.cli.printing import as_yaml, console, emit, say, show, table, write
+from control_plane.resources.loading import read_text
 
 
 def test_a_table_elsewhere_than_on_a_terminal_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,3 +80,13 @@ def test_yaml_reads_back_as_it_was(value: Any) -> None:
     """Texts that look like numbers or days stay texts; other scripts can be read."""
     assert yaml.safe_load(as_yaml(value)) == value
     assert "东: é" in as_yaml(value)
+
+
+@given(st.text(), st.text(st.sampled_from("\x85\u2028\u2029\x80\x9f\r\n\t -#:'\"\ufeff"), max_size=10))
+@example("\x85", "a\u2028b\n")
+def test_any_text_reads_back_as_it_was(name: str, text: str) -> None:
+    """Ends of lines that only YAML knows, too; by the reader of documents as by others."""
+    value = {"text": text, "names": {name: [name, text]}}
+    written = as_yaml(value)
+    assert yaml.safe_load(written) == value
+    assert read_text(written.encode(), "a.yaml")[0].value == value

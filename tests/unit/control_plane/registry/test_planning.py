@@ -130,6 +130,15 @@ def test_warnings_are_about_the_documents_of_the_change(monkeypatch: pytest.Monk
     assert [(item.document, item.field) for item in plan.warnings] == [("Backend/b", "spec.warmup.requests")]
 
 
+def test_a_fallback_that_is_barred_is_warned_of_with_the_models_there_are() -> None:
+    """Whether the document changes or not."""
+    head = head_of(backend("b", credentials={"env": "KEY"}), backend("c"), model("spare", "c"))
+    for _ in range(2):
+        plan = plan_change(head, parse_all([model("m", "b", fallbacks=["spare"])]))
+        assert [(item.document, item.field) for item in plan.warnings] == [("Model/m", "spec.fallbacks[0]")]
+        head = documents_changed(State(), plan, 2, START).head
+
+
 def test_one_document_among_five_thousand_is_planned_quickly() -> None:
     """It is what a change waits for before it is pushed."""
     head = head_of(backend(), *(consumer(f"c{number}") for number in range(5_000)))

@@ -1,8 +1,10 @@
 """Which Policy sets what."""
 
+import pytest
+
 from control_plane.resources.demo import demo_documents
 from control_plane.resources.documents import Documents, check_documents
-from control_plane.resources.explain import Effective, explain
+from control_plane.resources.explain import Effective, UnknownVersionError, explain
 from control_plane.resources.kinds.policy import PolicySpec
 from control_plane.resources.loading import RawDocument, read_text
 from control_plane.resources.parsing import known_fields
@@ -97,5 +99,8 @@ def test_what_a_version_says_itself_beats_every_policy() -> None:
         own = explain(found, model, "", "w", "v2")
         assert field(own, "batch.maxSize") == (20, "version v2")
         assert field(own, "batch.mode") == ("native", "p")
-    for version in ("", "v1", "nobody"):
+    for version in ("", "v1"):
         assert field(explain(found, "m", "", "w", version), "batch.maxSize") == (10, "p")
+    with pytest.raises(UnknownVersionError) as refused:
+        explain(found, "a", "", "w", "nobody")
+    assert refused.value.known == ["v1", "v2"]

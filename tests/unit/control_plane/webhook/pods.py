@@ -7,8 +7,9 @@ from typing import Any
 
 import jsonpatch
 
-from control_plane.webhook.patch import Injection, Skipped, check_pod, inject
+from control_plane.webhook.patch import Injection, Skipped, inject
 from control_plane.webhook.settings import InjectionSettings
+from control_plane.webhook.shape import check_pod
 from tests.harness.kubernetes_schemas import check
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"

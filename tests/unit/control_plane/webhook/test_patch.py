@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control_plane.webhook.patch import Injection, NotAPodError, Outcome, check_pod, inject
+from control_plane.webhook.patch import Injection, Outcome, inject
 from control_plane.webhook.settings import Mode
+from control_plane.webhook.shape import check_pod
 from tests.unit.control_plane.webhook.pods import (
     AUTHORITY,
     SETTINGS,
@@ -134,6 +135,10 @@ def test_a_container_that_came_later_is_told_too() -> None:
         ({"hostNetwork": True}, {}, Outcome.HOST_NETWORK),
         ({"os": {"name": "windows"}}, {}, Outcome.WINDOWS),
         ({"nodeSelector": {"kubernetes.io/os": "windows"}}, {}, Outcome.WINDOWS),
+        ({"securityContext": {"windowsOptions": {"hostProcess": True}}}, {}, Outcome.WINDOWS),
+        ({}, {"labels": {"outrigger.dev/inject": "false"}}, Outcome.OPTED_OUT),
+        ({}, {"annotations": {"outrigger.dev/inject": "perhaps"}}, Outcome.BAD_ANNOTATION),
+        ({}, {"labels": {"outrigger.dev/inject": ""}}, Outcome.BAD_ANNOTATION),
         ({}, {"annotations": {"outrigger.dev/proxy-port": "80"}}, Outcome.BAD_ANNOTATION),
         ({}, {"annotations": {"kubernetes.io/config.mirror": "a"}}, Outcome.STATIC_POD),
         ({"volumes": [{"name": "outrigger-run", "emptyDir": {}}]}, {}, Outcome.NAME_IN_USE),
@@ -149,6 +154,15 @@ def test_a_container_that_came_later_is_told_too() -> None:
             {},
             Outcome.PORT_IN_USE,
         ),
+        (
+            {
+                "containers": [
+                    {"name": "a", "image": "x", "lifecycle": {"preStop": {"httpGet": {"port": 10000}}}}
+                ]
+            },
+            {},
+            Outcome.PORT_IN_USE,
+        ),
     ],
 )
 def test_pods_that_are_not_injected(spec: dict[str, Any], metadata: dict[str, Any], outcome: Outcome) -> None:
@@ -157,6 +171,25 @@ def test_pods_that_are_not_injected(spec: dict[str, Any], metadata: dict[str, An
     assert reason.outcome is outcome
     assert reason.reason
     assert bool(reason.warnings) is (outcome not in {Outcome.OPTED_OUT, Outcome.STATIC_POD})
+
+
+def test_the_word_that_is_not_taken_is_told_by_its_place() -> None:
+    """Whoever made the pod can find it."""
+    assert skipped(pod(labels={"outrigger.dev/inject": "0"})).warnings == (
+        "outrigger: no sidecar: label outrigger.dev/inject must be disabled or enabled",
+    )
+
+
+def test_a_pod_that_says_yes_is_injected() -> None:
+    """Its namespace has said so too, or nobody would ask."""
+    assert injected(pod(labels={"outrigger.dev/inject": "enabled"}))["spec"]["initContainers"]
+
+
+def test_a_port_of_another_protocol_is_not_the_proxy_s() -> None:
+    """The proxy listens on TCP: both can be."""
+    ports = [{"containerPort": 10000, "protocol": "UDP"}]
+    result = injected(pod({"containers": [{"name": "a", "image": "a", "ports": ports}]}))
+    assert result["spec"]["containers"][0]["ports"] == ports
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-anything", "mesh"])
@@ -234,32 +267,6 @@ def test_pull_secrets_are_added_once() -> None:
     """Private registries: a name that the pod has is not added again."""
     result = injected(pod({"imagePullSecrets": [{"name": "a"}]}), replace(SETTINGS, pull_secrets=("a", "b")))
     assert result["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        None,
-        [],
-        {},
-        {"spec": None},
-        {"spec": {}},
-        {"spec": {"containers": []}},
-        {"spec": {"containers": {"a": 1}}},
-        {"spec": {"containers": ["a"]}},
-        {"spec": {"containers": [{"env": {"a": 1}}]}},
-        {"spec": {"containers": [{"name": ["a"]}]}},
-        {"spec": {"containers": [{"livenessProbe": {"httpGet": 1}}]}},
-        {"spec": {"containers": [{}], "nodeSelector": "a"}},
-        {"metadata": [], "spec": {"containers": [{}]}},
-        {"metadata": {"labels": ["a"]}, "spec": {"containers": [{}]}},
-    ],
-    ids=repr,
-)
-def test_what_is_no_pod_is_told(odd: object) -> None:
-    """The message names the place that is off."""
-    with pytest.raises(NotAPodError, match="must be"):
-        check_pod(odd)
 
 
 _KEYS = st.sampled_from(["a", "a.b/c~d", "x~1y", "outrigger.dev/other"])

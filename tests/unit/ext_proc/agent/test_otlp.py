@@ -50,7 +50,7 @@ def test_missing_certificate_is_refused(tmp_path: Path) -> None:
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://collector:4317",
         "OTEL_EXPORTER_OTLP_CERTIFICATE": str(tmp_path / "none.pem"),
     }
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match=r"OTEL_EXPORTER_OTLP_CERTIFICATE cannot be read \(no such file"):
         OtlpExporter.from_environment(environment, throttled())
 
 

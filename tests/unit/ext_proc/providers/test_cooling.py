@@ -81,6 +81,12 @@ def test_the_back_off_is_between_base_and_max(steps: int, base: int, more: int, 
     assert base / 1000 <= back_off_s(steps, retry, drawn) <= (base + more) / 1000 + 1e-9
 
 
+@given(st.integers(0, 200), st.integers(2, 60_000), st.floats(0, 1, exclude_max=True))
+def test_a_base_above_max_counts_for_both(steps: int, base: int, drawn: float) -> None:
+    """As two Policies may come together; Envoy is told the same."""
+    assert back_off_s(steps, RetryPolicy(base_ms=base, max_ms=1), drawn) == pytest.approx(base / 1000)
+
+
 def test_few_go_first() -> None:
     """One, then two, then four; who has to wait is told for how long."""
     cooling = cooled(told(5.0))

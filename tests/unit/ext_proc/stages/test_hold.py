@@ -15,6 +15,8 @@ from ext_proc.contract.snapshot import Backend, Limits, Model, PolicyLayer, Quot
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead
 from ext_proc.limits.book import MemoryBook
 from ext_proc.limits.estimates import Estimates
+from ext_proc.openai.paths import Operation
+from ext_proc.openai.recording import StreamRecorder
 from ext_proc.openai.responses import Completion
 from ext_proc.openai.usage import Usage
 from ext_proc.providers.cooling import Cooling
@@ -418,6 +420,22 @@ def test_what_a_call_costs_in_the_end(ends: Callable[[Calls, Exchange], None], l
         assert isinstance(calls.quotas.decide(Ask("b", quota, 0, 1)), Wait)
 
     run_virtually(scenario())
+
+
+@virtually
+async def test_a_stream_that_broke_off_counts_what_came() -> None:
+    """Usage that it told at its beginning is no last word; with the end mark it is."""
+    calls = Calls(Quota(10, 10_000))
+    early = b'data: {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 0}}\n\n'
+    said = b'data: {"choices": [{"index": 0, "delta": {"content": "%s"}}]}\n\n' % (b"hello" * 40)
+    for parts, used in (((early, said), 60), ((early, said, b"data: [DONE]\n\n"), 70)):
+        opened = calls.opened(stream=True)
+        assert await calls.call(opened) is None
+        opened.recorder = StreamRecorder(Operation.CHAT, hides_usage=True, max_bytes=10_000)
+        for part in parts:
+            opened.recorder.feed(part, end=False)
+        calls.hold.on_end(opened)
+        assert calls.quotas.used("b")[1] == used
 
 
 @virtually

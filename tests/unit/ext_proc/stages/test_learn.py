@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ext_proc.contract.policies import RetryPolicy
+from ext_proc.contract.snapshot import Backend
 from ext_proc.exchange import Exchange, ResponseHead
 from ext_proc.openai.ratelimits import RateLimitHint
 from ext_proc.providers.hints import Hint
@@ -123,6 +126,28 @@ def test_whose_key_was_refused_is_told() -> None:
     opened.response = ResponseHead(429, {})
     provider.stage.on_response_head(opened)
     assert provider.watched.answers == [(f"b#{'0' * 16}", 429, True)]
+
+
+@pytest.mark.parametrize(
+    ("status", "attempts", "learned"),
+    [
+        pytest.param(200, 3, True, id="answered without"),
+        pytest.param(400, 3, False, id="refused without, too"),
+        pytest.param(503, 3, False, id="nobody knows"),
+        pytest.param(400, 1, True, id="no attempt is left"),
+    ],
+)
+def test_who_does_not_know_how_a_usage_is_asked_for(status: int, attempts: int, learned: bool) -> None:
+    """Learned where the answer to an attempt without shows that it was that, or there is none to show it."""
+    noted: list[Backend] = []
+    opened = exchange()
+    opened.backend = opened.loaded.default_backend
+    opened.policy = replace(opened.policy, retry=RetryPolicy(attempts=attempts))
+    opened.hear_of_usage(0)
+    opened.response = ResponseHead(status, {})
+    stage = Learn(Observed(), Watched(), lambda: 0.0, noted.append)
+    assert stage.on_response_head(opened) is None
+    assert noted == ([opened.backend] if learned else [])
 
 
 async def test_a_request_without_a_backend_asks_nobody() -> None:

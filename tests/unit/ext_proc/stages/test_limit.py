@@ -175,6 +175,46 @@ async def test_a_stream_that_broke_off_is_charged_by_what_came() -> None:
     assert calls.used() == (3, prompt + 5 + 7 + third.metered.estimate.prompt + 3)
 
 
+async def test_usage_that_a_stream_tells_early_is_not_the_last_word() -> None:
+    """Broken off behind it, what came counts, and nothing is learned; with its end mark the usage does."""
+    calls = Calls()
+    early = {"choices": [{"index": 0, "delta": {}}], "usage": {"prompt_tokens": 10, "completion_tokens": 0}}
+    said = {"choices": [{"index": 0, "delta": {"content": "hello you" * 20}}]}
+    opened, _ = await calls.begin(calls.opened({**HELLO, "stream": True}))
+    estimate = opened.metered.estimate if opened.metered else None
+    stream(calls, opened, early, said)
+    calls.limit.on_end(opened)
+    assert calls.used() == (1, 10 + 45)
+    second, _ = await calls.begin(calls.opened({**HELLO, "stream": True}))
+    assert second.metered is not None
+    assert second.metered.estimate == estimate
+    stream(calls, second, early, said)
+    assert second.recorder is not None
+    second.recorder.feed(b"data: [DONE]\n\n", end=False)
+    calls.limit.on_end(second)
+    assert calls.used() == (2, 10 + 45 + 10)
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "used"),
+    [
+        pytest.param(CHAT, "text/html; charset=utf-8", 0, id="a page in the place of an answer"),
+        pytest.param(CHAT, "application/json", 1, id="an answer"),
+        pytest.param("/v1/files", "text/html", 1, id="a page that was asked for"),
+    ],
+)
+async def test_a_page_is_no_answer(path: str, content_type: str, used: int) -> None:
+    """Somebody in front of the provider has failed, and says so with status 200."""
+    calls = Calls(Limits(requests_per_minute=10))
+    opened = calls.opened(path=path)
+    decided = await calls.limit.on_head(opened) if path != CHAT else (await calls.begin(opened))[1]
+    assert decided is None
+    opened.response = ResponseHead(200, {"content-type": content_type})
+    calls.limit.on_response_head(opened)
+    calls.limit.on_end(opened)
+    assert calls.used()[0] == used
+
+
 async def test_a_leader_that_left_its_flight_is_not_given_back() -> None:
     """Its question is asked once more in its name, and settles it."""
     calls = Calls()

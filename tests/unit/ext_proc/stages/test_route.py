@@ -77,6 +77,41 @@ async def test_whose_key_passes_is_told() -> None:
     assert told == ["0" * 16, None, None]
 
 
+ASKED = {"include_usage": True}
+
+
+@pytest.mark.parametrize(
+    ("wrote", "sent", "told"),
+    [
+        pytest.param({}, ASKED, True, id="nothing"),
+        pytest.param({"stream_options": {"include_usage": False}}, ASKED, None, id="that it wants none"),
+        pytest.param({"stream_options": ASKED}, ASKED, None, id="that it wants it"),
+    ],
+)
+async def test_a_streams_usage_is_asked_for(wrote: dict[str, object], sent: object, told: object) -> None:
+    """Where a stage reads the stream. A field that is ours alone ends the body, and that is told."""
+    opened = placed(document={**HELLO, "stream": True, **wrote})
+    opened.wants_stream = True
+    decision = await Route().on_request(opened)
+    assert isinstance(decision, Forward)
+    assert opened.parsed.document["stream_options"] == sent
+    assert opened.hides_usage is (wrote.get("stream_options") != ASKED)
+    assert dict(decision.metadata).get("asks_usage") is told
+    if told:
+        assert decision.body is not None
+        assert decision.body.endswith(b',"stream_options":{"include_usage":true}}')
+
+
+async def test_who_refuses_to_be_asked_is_not() -> None:
+    """The stream goes up as it came; another Backend is asked."""
+    refusing = placed(document={**HELLO, "stream": True})
+    refusing.wants_stream = True
+    decision = await Route(lambda backend: backend == refusing.backend).on_request(refusing)
+    assert isinstance(decision, Forward)
+    assert (decision.body, refusing.hides_usage) == (None, False)
+    assert "asks_usage" not in dict(decision.metadata)
+
+
 async def test_other_paths_go_to_the_default_backend_unread() -> None:
     """Neither their body nor their response is asked for."""
     decision = await Route().on_head(exchange(method="GET", path="/v1/files"))

@@ -191,6 +191,10 @@ def test_a_body_that_is_restored_replaces_the_providers() -> None:
 def test_what_the_attempts_filter_tells_is_read() -> None:
     """Whose answer it is, and whether it is about an account; of most calls, nothing is told."""
     silent, told = ProcessingRequest(), ProcessingRequest()
-    told.metadata_context.filter_metadata["outrigger.attempt"].update({"stand_in": 2, "used_up": True})
+    attempt = told.metadata_context.filter_metadata["outrigger.attempt"]
+    attempt.update({"stand_in": 2, "used_up": True})
     assert (codec.stand_in(silent), codec.is_used_up(silent)) == (0, False)
     assert (codec.stand_in(told), codec.is_used_up(told)) == (2, True)
+    assert codec.usage_refused_by(silent) is codec.usage_refused_by(told) is None
+    attempt.update({"usage_refused_by": 0})
+    assert codec.usage_refused_by(told) == 0

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from control_plane.cli.launcher.screen import Screen, first_notices, log_writer, ready_lines, warn
 from control_plane.cli.launcher.settings import LaunchSettings
-from control_plane.settings import ADMIN_TOKEN_LINE
+from control_plane.settings import ADMIN_TOKEN_LINE, NOT_APPLIED_LINE
 
 SETTINGS = LaunchSettings(
     data_dir=Path("d"), proxy_port=10000, api_port=8080, metrics_port=9102, envoy_admin_port=9901
@@ -24,7 +24,7 @@ def test_only_the_first_notices_are_shown() -> None:
     assert first_notices(few) == few
     assert first_notices(many) == [
         *few,
-        "80 more fields have no effect yet; outrigger validate names them",
+        "80 more of these; outrigger validate names them",
     ]
 
 
@@ -74,6 +74,12 @@ def test_a_minted_token_is_shown_once_and_at_once() -> None:
     assert out.getvalue().count("ort_1_x") == 1
     assert "(the one shown above)" in out.getvalue()
     assert "anything else" not in out.getvalue()
+
+
+def test_files_that_were_left_out_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """Among the other warnings, with all that was said of them."""
+    Screen(Console(file=io.StringIO())).hear(f"{NOT_APPLIED_LINE}Backend/b: why")
+    assert capsys.readouterr().err == "warning: files not applied: Backend/b: why\n"
 
 
 @pytest.mark.parametrize(

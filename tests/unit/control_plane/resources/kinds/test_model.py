@@ -45,11 +45,13 @@ def test_a_weight_that_is_no_share_is_refused(weight: object) -> None:
         ([{"name": "a"}], {"degrade": [{"model": "m"}]}),
         ([{"name": "a"}], {"aliases": [""]}),
         ([{"name": "a b"}], {}),
+        ([{"name": "a", "upstreamModel": "gpt\n"}], {}),
+        ([{"name": "a", "upstreamModel": "g\0pt"}], {}),
     ],
 )
 def test_a_model_that_nothing_could_serve_is_refused(
     versions: list[dict[str, Any]], fields: dict[str, Any]
 ) -> None:
-    """All-zero weights, double names, no versions, a degrade rule without a condition."""
+    """All-zero weights, double names, no versions, a degrade rule without a condition, half a name."""
     with pytest.raises(ValidationError):
         model(*versions, **fields)

@@ -51,7 +51,7 @@ def test_defaults_change_no_answer() -> None:
         {"cache": {"maxTemperature": -1}},
         {"cache": {"semantic": {"maxErrorRate": 1.5}}},
         {"retry": {"attempts": 0}},
-        {"retry": {"base": "9s"}},
+        {"retry": {"base": "2s", "max": "1s"}},
         {"retry": {"retryOn": ["200"]}},
         {"retry": {"retryOn": ["sometimes"]}},
         {"retry": {"budget": 2}},
@@ -69,6 +69,12 @@ def test_wrong_values_are_refused(spec: dict[str, Any]) -> None:
     """Patterns, enums, ranges and orders; failOpen only for whole workloads."""
     with pytest.raises(ValidationError):
         PolicySpec.model_validate(spec)
+
+
+@pytest.mark.parametrize("retry", [{"max": "500ms"}, {"base": "9s"}])
+def test_a_bound_is_not_compared_with_what_is_left_out(retry: dict[str, Any]) -> None:
+    """Another Policy may set that."""
+    assert PolicySpec.model_validate({"retry": retry}).retry.model_fields_set == {f"{next(iter(retry))}_ms"}
 
 
 def test_a_status_may_be_written_as_a_number() -> None:

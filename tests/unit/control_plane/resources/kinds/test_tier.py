@@ -18,6 +18,13 @@ def test_what_is_no_header_name_is_refused(headers: dict[str, str]) -> None:
         check_headers(headers)
 
 
+@pytest.mark.parametrize("value", ["a\0", "a\r\nb: c", "a\n", "\r"])
+def test_what_no_header_can_hold_is_refused(value: str) -> None:
+    """No caller could send it."""
+    with pytest.raises(ValueError, match="line breaks"):
+        check_headers({"x": value})
+
+
 def test_an_empty_match_is_refused() -> None:
     """It would put every caller into the Tier."""
     with pytest.raises(ValidationError):

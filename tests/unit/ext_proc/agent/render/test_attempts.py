@@ -13,10 +13,15 @@ from lupa.luajit21 import LuaRuntime
 from ext_proc.agent.render.attempts import attempt_terms, attempts_filter, attempts_script
 from ext_proc.contract.policies import HoldPolicy, RetryPolicy
 from ext_proc.contract.routes import RouteTerms
+from ext_proc.openai.documents import decode, encode
 from ext_proc.openai.ratelimits import parse_hints
+from ext_proc.stages.route import ask_for_usage
 from tests.unit.ext_proc.openai.test_ratelimits import NOW, RESET_CASES, RETRY_AFTER_CASES
 
-EXPORTED = "\nreturn {reset_s = reset_s, refusal_wait_s = refusal_wait_s, with_member = with_member}"
+EXPORTED = """
+return {
+  reset_s = reset_s, refusal_wait_s = refusal_wait_s, with_member = with_member, without_usage = without_usage
+}"""
 # ISO 8601 has more forms than providers use; the script reads the extended one.
 NAMES = ("retry-after", "retry-after-ms", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
 REMAINING = ("x-ratelimit-remaining-requests", "x-ratelimit-remaining-tokens")
@@ -90,6 +95,18 @@ def test_of_doubled_models_none_is_left(script: Any) -> None:
     assert (
         script.with_member('{"model":"a", "model" : "b"}', "model", '"c"') == '{"model":"c", "model" : "c"}'
     )
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_only_what_the_mesh_has_asked_is_taken_out(script: Any, rest: dict[str, Any]) -> None:
+    """The body is then, byte for byte, the one before that; another one stays."""
+    document = decode(json.dumps({"model": "m", **rest}).encode())
+    before = encode(document).decode()
+    assert ask_for_usage(document)
+    assert script.without_usage(encode(document).decode()) == before
+    assert script.without_usage(before) == before
+    elsewhere = '{"stream_options":{"include_usage":true},"model":"m"}'
+    assert script.without_usage(elsewhere) == elsewhere
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,15 @@ def test_attempts_and_backoff_are_the_policys() -> None:
     assert retry["rate_limited_retry_back_off"]["max_interval"] == "8s"
 
 
+def test_a_base_above_max_counts_for_both() -> None:
+    """As two Policies may come together; a stream's limit leaves room for it."""
+    settings = {"retry.attempts": 2, "retry.base_ms": 9_000, "retry.max_ms": 500, "hold.max_ms": 0}
+    route = decided(OPENAI, CallShape.JSON, **settings)["route"]
+    assert route["retry_policy"]["retry_back_off"] == {"base_interval": "9s", "max_interval": "9s"}
+    limits = replace(OPENAI, timeouts=replace(OPENAI.timeouts, request_ms=2_000, stream_idle_ms=1_000))
+    assert decided(limits, CallShape.STREAM, **settings)["route"]["idle_timeout"] == "11s"
+
+
 def test_a_call_with_stand_ins_has_a_route_of_its_own() -> None:
     """It has one more try for each, and its cluster is the plan's."""
     (terms,) = terms_in_use(PLANNED)
