@@ -42,6 +42,8 @@ _TEXTS: Final = frozenset(
 _CHUNK_OBJECTS: Final = {Operation.CHAT: "chat.completion.chunk", Operation.COMPLETIONS: "text_completion"}
 _OBJECTS: Final = {Operation.CHAT: "chat.completion", Operation.COMPLETIONS: "text_completion"}
 _FAILED: Final = "error"
+# With fewer, nothing is nested too deeply to be written.
+_MOST_BRACKETS: Final = 200
 _KEEP_ALIVE: Final = "ping"
 _PLAIN_EVENTS: Final = (b"", b"message")
 
@@ -65,7 +67,7 @@ class ChunkJoiner:
     __slots__ = (
         "_bytes",
         "_choices",
-        "_halves",
+        "_doubtful",
         "_max_bytes",
         "_operation",
         "_passed_bytes",
@@ -82,7 +84,7 @@ class ChunkJoiner:
         self._bytes = 0
         self._top: dict[str, Any] = {}
         self._choices: dict[int, dict[str, Any]] = {}
-        self._halves = False
+        self._doubtful = False
         self._passed_bytes = 0
         self.joinable = True
         self.done = False
@@ -104,10 +106,10 @@ class ChunkJoiner:
             self._bytes += len(data)
             try:
                 self._join(chunk, kind, is_empty=not data)
-            except NotJoinable:
+            except (NotJoinable, RecursionError):
                 self.give_up()
         if not self.joinable and chunk is not None:
-            self._passed_bytes += _text_bytes(chunk.get("choices"))
+            self._passed_bytes += _length(chunk.get("choices"))
         return chunk
 
     def give_up(self) -> None:
@@ -124,7 +126,9 @@ class ChunkJoiner:
                 chunk = json.loads(data, parse_constant=_no_number)
             except (ValueError, RecursionError):
                 return None
-            self._halves = True
+            self._doubtful = True
+        if data.count(b"{") + data.count(b"[") > _MOST_BRACKETS:
+            self._doubtful = True
         return chunk if isinstance(chunk, dict) else None
 
     def _join(self, chunk: dict[str, Any] | None, kind: bytes, *, is_empty: bool) -> None:
@@ -175,19 +179,19 @@ class ChunkJoiner:
     @property
     def text_bytes(self) -> int:
         """How long all texts are that have come, in UTF-8."""
-        return self._passed_bytes + sum(_text_bytes(choice) for choice in self._choices.values())
+        return self._passed_bytes + sum(map(_length, self._choices.values()))
 
     @property
     def finished(self) -> bool:
         """Whether every choice has a finish reason, and nothing failed."""
         reasons = [choice.get("finish_reason") for choice in self._choices.values()]
         said = bool(reasons) and all(reasons) and _FAILED not in reasons
-        return said and not self.failed and self.joinable and not (self._halves and self._is_half())
+        return said and not self.failed and self.joinable and not (self._doubtful and self._is_unwritable())
 
-    def _is_half(self) -> bool:
+    def _is_unwritable(self) -> bool:
         try:
             self.answer()
-        except TypeError:  # half a character cannot be written
+        except TypeError:  # half a character, or nesting that is too deep
             return True
         return False
 
@@ -209,6 +213,13 @@ class ChunkJoiner:
             message["tool_calls"] = [_without_index(call) for call in calls]
         choice["message"] = message
         return choice
+
+
+def _length(value: object) -> int:
+    try:
+        return _text_bytes(value)
+    except RecursionError:
+        return 0
 
 
 def _text_bytes(value: object) -> int:

@@ -2,13 +2,17 @@
 
 Every text of it is read but identifiers and the pieces that `logprobs` lists. What stands in the arguments of
 a tool call goes into strings of a JSON text, and so does everything when the request asked for JSON.
+
+A caller's client reads more than is JSON to the letter: half of a surrogate pair that stands alone, `NaN`, a
+key that comes twice. So does this module, or the caller would read placeholders.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
-from ext_proc.openai.documents import InvalidDocument, decode, encode
+from ext_proc.openai.documents import InvalidDocument, WrittenNumber, decode, encode
 from ext_proc.redaction.masks import PLACEHOLDER, Masks
 
 UNREAD: Final = frozenset(
@@ -38,7 +42,7 @@ def is_quoted(masks: Masks, name: str) -> bool:
 def restore_body(masks: Masks, body: bytes) -> bytes:
     """Return the JSON answer `body` with its values; the same object when there are none in it.
 
-    What is no JSON object passes as it is.
+    What no client can read as a JSON object passes as it is.
     """
     # Nobody escapes a bracket or a letter; most answers repeat nothing of what was masked.
     if b"_" not in body or PLACEHOLDER.search(body.decode("utf-8", "replace")) is None:
@@ -46,8 +50,37 @@ def restore_body(masks: Masks, body: bytes) -> bytes:
     try:
         document = decode(body)
     except InvalidDocument:
-        return body
+        try:
+            document = read_leniently(body)
+            return write(document) if restore_texts(masks, document) else body
+        except (ValueError, RecursionError):
+            return body
     return encode(document) if restore_texts(masks, document) else body
+
+
+def read_leniently(text: bytes) -> dict[str, Any]:
+    """Read a JSON object as a lenient client does. Of two equal keys the last one counts.
+
+    Raises:
+        ValueError: nobody reads an object in it, or it is nested too deeply.
+    """
+    try:
+        document = json.loads(text, parse_float=WrittenNumber, parse_constant=WrittenNumber)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError("no object")
+    return document
+
+
+def write(document: dict[str, Any]) -> bytes:
+    """Write what was read, also what is no JSON to the letter in the way it came."""
+    try:
+        return encode(document)
+    except TypeError:
+        written = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        # What UTF-8 cannot say becomes what JSON has for it, too: `\\ud83d`.
+        return written.encode("utf-8", "backslashreplace")
 
 
 def restore_texts(masks: Masks, node: Any) -> bool:

@@ -9,11 +9,11 @@ count: UUIDs, hexadecimal strings, time stamps, decimals, numbers whose checksum
 from __future__ import annotations
 
 import re
-import string
 from typing import Final
 
-from ext_proc.redaction.findings import Finding, Span, blanked
+from ext_proc.redaction.findings import Finding, blanked
 from ext_proc.redaction.keys import key_spans
+from ext_proc.redaction.mails import email_spans, is_spaced_letter
 from ext_proc.redaction.numbers import number_findings
 
 # Full-width digits and the dashes and blanks people paste, one character for one, so that positions hold.
@@ -25,13 +25,6 @@ _FOLD: Final = (
 )
 # A letter as JSON may write it: its digits belong to no number beside it.
 _ESCAPED: Final = re.compile(r"\\u(?!00[0-7])[0-9A-Fa-f]{4}")
-_LOCAL_CHARACTERS: Final = string.ascii_letters + string.digits + "._%+-"
-_EMAIL: Final = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
-)
-# Four times what RFC 5321, 4.5.3.1 allows before the sign, and more than it allows behind.
-_LONGEST_LOCAL_PART: Final = 256
-_LONGEST_DOMAIN: Final = 320
 
 
 def redact(text: str) -> str:
@@ -59,32 +52,26 @@ def find(text: str, *, words: bool = True) -> list[Finding]:
     length of `text`.
     """
     folded = text if text.isascii() else _folded(text)
+    lettered = folded
     if "\\u" in folded:
+        if "@" in folded:
+            # To an address such a letter may belong.
+            lettered = _ESCAPED.sub(_lettered, folded)
         folded = _ESCAPED.sub("\0" * 6, folded)
     spans = key_spans(folded, words=words)
     found = [Finding("key", *span) for span in spans]
     folded = blanked(folded, spans)
     if "@" in folded:
-        spans = _email_spans(folded)
-        found += [Finding("email", *span) for span in spans]
-        folded = blanked(folded, spans)
+        emails = email_spans(blanked(lettered, spans))
+        found += [Finding("email", *span) for span in emails]
+        folded = blanked(folded, emails)
     found += number_findings(folded)
     found.sort(key=lambda finding: finding.start)
     return found
 
 
-def _email_spans(text: str) -> list[Span]:
-    spans: list[Span] = []
-    sign = text.find("@")
-    while sign >= 0:
-        at = max(spans[-1][1] if spans else 0, sign - _LONGEST_LOCAL_PART)
-        # Where the address would begin is looked for once a sign, so that texts full of signs stay linear.
-        begin = at + len(text[at:sign].rstrip(_LOCAL_CHARACTERS))
-        match = _EMAIL.match(text, begin, sign + _LONGEST_DOMAIN)
-        if match is not None:
-            spans.append(match.span())
-        sign = text.find("@", max(sign + 1, spans[-1][1] if spans else 0))
-    return spans
+def _lettered(escape: re.Match[str]) -> str:
+    return ("a" if is_spaced_letter(chr(int(escape.group()[2:], 16))) else "\0") * 6
 
 
 def _folded(text: str) -> str:

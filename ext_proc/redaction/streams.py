@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from ext_proc.openai.documents import encode
 from ext_proc.openai.recording import event_ends
-from ext_proc.openai.sse import DONE, MAX_EVENT_BYTES, Event, EventParser, encode_event
-from ext_proc.redaction.answers import UNREAD, is_quoted, restore_texts
+from ext_proc.openai.sse import MAX_EVENT_BYTES, Event, EventParser, encode_event, is_done
+from ext_proc.redaction.answers import UNREAD, is_quoted, read_leniently, restore_texts, write
 from ext_proc.redaction.masks import Masks
 
 # A list of objects and an empty one are no beginnings of a placeholder.
@@ -64,15 +63,18 @@ class StreamRestorer:
         if len(events) != 1:
             return block
         event = events[0]
-        if event.data == DONE:
+        if is_done(event.data):
             return self._rest() + block
         try:
-            chunk = orjson.loads(event.data)
+            chunk = _read(event.data)
         except ValueError:
             return block
         if not isinstance(chunk, dict):
             return block
-        return self._restored(block, event, chunk)
+        try:
+            return self._restored(block, event, chunk)
+        except RecursionError:
+            return block
 
     def _restored(self, block: bytes, event: Event, chunk: dict[str, Any]) -> bytes:
         choices = chunk.get("choices")
@@ -97,7 +99,7 @@ class StreamRestorer:
             return before + block
         # An id stands for all events after it too: it is said again only where it was said.
         said = event.id if b"id:" in block else None
-        return before + encode_event(encode(chunk), event=event.event, id=said, retry_ms=event.retry_ms)
+        return before + encode_event(write(chunk), event=event.event, id=said, retry_ms=event.retry_ms)
 
     def _restore(self, node: dict[str, Any], choice: int, path: Path, ends: bool) -> bool:
         """Restore the texts of `node` in place; return whether one changed."""
@@ -131,11 +133,19 @@ class StreamRestorer:
         for (number, path), text in self._held.items():
             if choice is None or number == choice:
                 said = {"index": number, **_at(path, text), "finish_reason": None}
-                out.append(encode_event(encode({**self._top, "choices": [said]})))
+                out.append(encode_event(write({**self._top, "choices": [said]})))
             else:
                 kept[number, path] = text
         self._held = kept
         return b"".join(out)
+
+
+def _read(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        # Half a surrogate pair, for one: some providers cut their text within a character.
+        return read_leniently(data)
 
 
 def _step(item: dict[str, Any], position: int) -> Step:

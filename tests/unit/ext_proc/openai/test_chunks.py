@@ -356,3 +356,15 @@ def test_texts_are_measured_wherever_they_stand() -> None:
     call = {"index": 0, "id": "call-1", "function": {"name": "find", "arguments": "{}"}}
     found = joiner(delta(content="né"), delta(tool_calls=[call]), {"choices": []})
     assert (found.text_bytes, found.spoken) == (3 + 2, 2)
+
+
+@pytest.mark.parametrize("depth", [200, 260, *range(300, 520, 20), 900, 1010, 100_000])
+def test_however_deeply_a_delta_is_nested(depth: int) -> None:
+    """It is joined if it can be written again; it never ends in an error."""
+    nested = b'{"a":' * depth + b'"x"' + b"}" * depth
+    found = joiner(b'{"choices": [{"index": 0, "delta": %s, "finish_reason": "stop"}]}' % nested)
+    assert found.finished is (depth == 200)
+    if found.finished:
+        assert found.answer().count(b"{") >= depth
+    found.add(b'{"choices": [{"index": 0, "delta": %s}]}' % nested)
+    assert found.text_bytes >= 0

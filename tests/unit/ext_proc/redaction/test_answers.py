@@ -85,12 +85,48 @@ def test_parts_and_pieces() -> None:
         b'["[PHONE_1]"]',
         b'{"a": "b"}',
         b'{"a": "[PHONE_7]"}',
-        b'{"a":1,"a":"[PHONE_1]"}',
+        b'{"a":"[PHONE_1]"',
+        b'{"a":"[PHONE_1]"}{}',
+        b'{"a":"[PHONE_1]","b":' + b"[" * 2_000 + b"]" * 2_000 + b"}",
+        b'{"a":"[PHONE_7] \\ud83d"}',
     ],
 )
 def test_what_cannot_be_restored_passes_as_it_is(body: bytes) -> None:
     """Without placeholders of ours not a byte changes."""
     assert restore_body(masks_of(("phone", "138")), body) is body
+
+
+@pytest.mark.parametrize(
+    ("body", "restored"),
+    [
+        pytest.param(
+            rb'{"a":"[PHONE_1] \ud83d \u7535"}', '{"a":"138 \\ud83d 电"}'.encode(), id="half a surrogate pair"
+        ),
+        pytest.param(rb'{"\udc00":["[PHONE_1]"]}', rb'{"\udc00":["138"]}', id="in a key"),
+        pytest.param(
+            b'{"a":"[PHONE_1]","b":[NaN,-Infinity,1.0]}', b'{"a":"138","b":[NaN,-Infinity,1.0]}', id="NaN"
+        ),
+        pytest.param(b'{"a":1,"a":"[PHONE_1]"}', b'{"a":"138"}', id="a key twice"),
+        pytest.param(
+            b'{"a":"[PHONE_1] \\ud83d","b":' + b"1" * 30 + b"}",
+            b'{"a":"138 \\ud83d","b":' + b"1" * 30 + b"}",
+            id="with a number of 30 digits",
+        ),
+        pytest.param(
+            b'{"a":"[PHONE_1]","b":' + b"[" * 400 + b"]" * 400 + b"}",
+            b'{"a":"138","b":' + b"[" * 400 + b"]" * 400 + b"}",
+            id="deep",
+        ),
+        pytest.param(
+            rb'{"logprobs":{"token":"[PHONE_1] \ud83d"},"arguments":"{\"a\": \"[KEY_1] \ud83d\"}"}',
+            rb'{"logprobs":{"token":"[PHONE_1] \ud83d"},"arguments":"{\"a\": \"x\\ny \ud83d\"}"}',
+            id="fields as ever",
+        ),
+    ],
+)
+def test_what_only_a_client_reads_is_restored(body: bytes, restored: bytes) -> None:
+    """A caller never sees a placeholder because JSON has stricter readers than theirs."""
+    assert restore_body(masks_of(("phone", "138"), ("key", "x\ny")), body) == restored
 
 
 @settings(max_examples=200, deadline=None)

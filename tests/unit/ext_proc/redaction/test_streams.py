@@ -130,6 +130,28 @@ def test_an_error_is_told_once_and_behind_what_was_held() -> None:
     )
 
 
+@pytest.mark.parametrize("mark", [b"data: [DONE] \n\n", b"data: [DONE]\t[PHONE_1]\n\n"])
+def test_an_end_mark_may_have_more_behind_it(mark: bytes) -> None:
+    """What was held comes before it, as before any."""
+    stream = restored(chunk(content="a [PHONE_"), mark, end=False)
+    assert stream.endswith(mark)
+    assert said(stream.removesuffix(mark)) == {"0.content": "a [PHONE_"}
+
+
+def test_half_a_surrogate_pair_hides_no_placeholder() -> None:
+    """Also in the part that ends what was held: the order stays, and the half is told as it came."""
+    halves = [chunk(content="[PHO"), chunk(content="NE_1] \ud83d"), chunk(content="\ude00 [EMAIL_1] \udc00[")]
+    stream = restored(*halves, DONE)
+    assert said(stream) == {"0.content": f"{PHONE} \ud83d\ude00 a@b.cn \udc00["}
+    assert rb"\ud83d" in stream
+
+
+def test_half_a_surrogate_pair_beside_the_choices() -> None:
+    """It is said again with what was held."""
+    named = chunk(content="a [PHONE_").replace(b'"id": "c"', rb'"id": "\ud83d"')
+    assert restored(named, DONE).count(rb'"\ud83d"') == 2
+
+
 def test_a_choice_without_a_number_has_that_of_its_place() -> None:
     """Some providers write null."""
     event = chunk(content="[PHONE_1]").replace(b'"index": 0', b'"index": null')
