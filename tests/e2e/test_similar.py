@@ -89,13 +89,20 @@ async def ask(mesh: Mesh, model: str, text: str, headers: dict[str, str], *, str
 
 
 async def teach(mesh: Mesh, model: str, headers: dict[str, str]) -> list[str | None]:
-    """Ask about each thing in one wording, then in another; return what the cache said of the latter."""
+    """Ask about each thing in one wording, then in others; return what the cache said of the latter.
+
+    Where many vectors come too late, on a busy machine, more wordings have to be learned from.
+    """
     for thing in THINGS:
         await ask(mesh, model, f"How do I reset my {thing}?", headers)
-    return [
-        (await ask(mesh, model, f"Hi, how do I reset my {thing}?", headers)).get("x-outrigger-cache")
-        for thing in THINGS
-    ]
+    said: list[str | None] = []
+    for greeting in ("Hi", "Hey", "Good day"):
+        for thing in THINGS:
+            answer = await ask(mesh, model, f"{greeting}, how do I reset my {thing}?", headers)
+            said.append(answer.get("x-outrigger-cache"))
+        if "semantic-hit" in said:
+            break
+    return said
 
 
 async def similar_hit(mesh: Mesh, model: str, headers: dict[str, str], *, stream: bool) -> Answer:
