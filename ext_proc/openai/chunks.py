@@ -20,25 +20,13 @@ from ext_proc.openai.documents import encode
 from ext_proc.openai.paths import Operation
 from ext_proc.openai.sse import DONE, encode_event, is_done
 
-# Said again by some providers in each chunk: never added up.
-_SAID_AGAIN: Final = frozenset(("id", "index", "name", "object", "role", "type"))
-# Added up whatever they are. Of another text the whole may be said again, as it is ("format", "channel").
-_TEXTS: Final = frozenset(
-    (
-        "arguments",
-        "content",
-        "data",
-        "input",
-        "reasoning",
-        "reasoning_content",
-        "refusal",
-        "signature",
-        "summary",
-        "text",
-        "thinking",
-        "transcript",
-    )
+# Said again by some providers in each chunk: never added up. Any other text of a delta is, known or not, as
+# OpenAI's client does.
+_SAID_AGAIN: Final = frozenset(
+    ("channel", "format", "id", "index", "name", "object", "phase", "recipient", "role", "status", "type")
 )
+# Texts that some choices have beside their delta, or in the place of it.
+_TEXTS: Final = frozenset(("reasoning", "reasoning_content", "text"))
 _CHUNK_OBJECTS: Final = {Operation.CHAT: "chat.completion.chunk", Operation.COMPLETIONS: "text_completion"}
 _OBJECTS: Final = {Operation.CHAT: "chat.completion", Operation.COMPLETIONS: "text_completion"}
 _FAILED: Final = "error"
@@ -253,8 +241,6 @@ def _joined(name: str, before: Any, value: Any) -> Any:
     if kind is str:
         if name in _SAID_AGAIN:
             return value or before
-        if name not in _TEXTS and value == before:
-            return before
         return _added(before, value)
     if kind is dict:
         for key, item in value.items():
@@ -323,14 +309,22 @@ def _known_call(calls: list[Any], item: dict[str, Any]) -> dict[str, Any] | None
     """
     known = [one for one in calls if isinstance(one, dict)]
     index, call_id = item.get("index"), item.get("id")
-    if isinstance(index, int):
+    has_index = isinstance(index, int)
+    if has_index:
         known = [one for one in known if one.get("index") == index]
     if call_id:
         same = [one for one in known if one.get("id") == call_id]
-        if isinstance(index, int) and not same:
-            same = [one for one in known if not one.get("id")]
-        return same[-1] if same else None
+        if same or not has_index:
+            return same[-1] if same else None
+        if _function_name(item):
+            known = [one for one in known if not one.get("id")]
+        # Else each fragment has an id of its own.
     return known[-1] if known and not _begins_anew(known[-1], item) else None
+
+
+def _function_name(call: dict[str, Any]) -> object:
+    function = call.get("function")
+    return function.get("name") if isinstance(function, dict) else None
 
 
 def _begins_anew(call: dict[str, Any], item: dict[str, Any]) -> bool:

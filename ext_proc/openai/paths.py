@@ -53,13 +53,9 @@ _GUARDED: Final = frozenset({*PARSED, _MODELS_PATH})
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 _NO_LATIN_1: Final = re.compile("[^\0-\xff]")
 _PLAIN: Final = re.compile(r"/v1(?!/v1(?:/|$))(?:/[a-z0-9_-][a-z0-9_.-]*)*")
-# A server that takes it for a slash may leave the place that our key is for (`/v1/..%2F..%2Fadmin`). OpenAI's
-# client writes the name of a Model so, in which no segment is a dot or two.
+# A server that takes it for a slash may leave the place that our key is for (`/v1/..%2F..%2Fadmin`).
 _ESCAPED_SLASH: Final = re.compile("%(?:2[fF]|5[cC])")
-_SLASH: Final = r"(?:/|%2[fF])"
-_MODEL_ID: Final = re.compile(
-    rf"/v1/models/(?!(?:.*{_SLASH})?\.\.?(?:{_SLASH}|$))(?!.*%(?:5[cC]|2[eE]|25)).+"
-)
+_OF_ONE_MODEL: Final = frozenset(("GET", "HEAD", "DELETE"))
 _UNICODE_ESCAPE: Final = re.compile(rb"%u([0-9a-fA-F]{4})")
 _OVERLONG: Final = re.compile(rb"[\xc0\xc1][\x80-\xbf]")
 _DROPPED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
@@ -81,7 +77,7 @@ def classify(method: str, path: str) -> Classified:
         return _OTHER
     if path == _MODELS_PATH:
         return Classified(Operation.MODELS) if method in {"GET", "HEAD"} else _OTHER
-    if _ESCAPED_SLASH.search(path) and not (method in {"GET", "HEAD"} and _MODEL_ID.fullmatch(path)):
+    if _ESCAPED_SLASH.search(path) and not (method in _OF_ONE_MODEL and _names_a_model(path)):
         return Classified(Operation.OTHER, refused=_REFUSED)
     if _PLAIN.fullmatch(path) is None and any(_fold(raw) in _GUARDED for raw in _readings(path)):
         return Classified(Operation.OTHER, refused=_REFUSED)
@@ -89,6 +85,13 @@ def classify(method: str, path: str) -> Classified:
         model_id = unquote_to_bytes(path[len(_MODELS_PATH) + 1 :]).decode("utf-8", "replace")
         return Classified(Operation.MODEL, model_id=model_id)
     return _OTHER
+
+
+def _names_a_model(path: str) -> bool:
+    """Say whether an escaped slash can only be one in the name of a Model, as OpenAI's client writes it."""
+    if not path.startswith(_MODELS_PATH + "/"):
+        return False
+    return not any(segment in {".", ".."} for raw in _readings(path) for segment in _segments(raw))
 
 
 def _readings(path: str) -> Iterator[bytes]:
@@ -101,8 +104,8 @@ def _readings(path: str) -> Iterator[bytes]:
         yield _NO_LATIN_1.sub("_", path).encode("latin-1")
 
 
-def _fold(raw: bytes) -> str:
-    """Return the path as the most lenient of servers would read it."""
+def _segments(raw: bytes) -> list[str]:
+    """Return the segments of a path as the most lenient of servers would read them, dots as they are."""
     for _ in range(_MAX_DECODES):
         decoded = _UNICODE_ESCAPE.sub(lambda m: chr(int(m[1], 16)).encode("utf-8", "replace"), raw)
         decoded = _OVERLONG.sub(
@@ -114,9 +117,13 @@ def _fold(raw: bytes) -> str:
     text = unicodedata.normalize("NFKC", raw.split(b"\0")[0].decode("utf-8", "replace")).casefold()
     text = re.split(r"[?#]", text.replace("\\", "/"), maxsplit=1)[0]
     text = "".join(char for char in text if unicodedata.category(char) not in _DROPPED_CATEGORIES)
+    return [written.split(";", 1)[0] for written in text.split("/")]
+
+
+def _fold(raw: bytes) -> str:
+    """Return the path as the most lenient of servers would read it."""
     segments: list[str] = []
-    for written in text.split("/"):
-        segment = written.split(";", 1)[0]
+    for segment in _segments(raw):
         if segment == "..":
             del segments[-1:]
         elif segment not in {"", "."}:

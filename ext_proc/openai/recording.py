@@ -41,13 +41,13 @@ _SAID_BESIDE_USAGE: Final = frozenset(
 )
 
 
-def event_ends(data: bytes) -> list[int]:
-    """Return where each event of `data` ends."""
-    if b"\r" in data:
-        return [match.end() for match in _EVENT_END.finditer(data)]
+def event_ends(data: bytes | bytearray, start: int = 0) -> list[int]:
+    """Return where each event of `data` ends whose end begins at `start` or later."""
+    if data.find(b"\r", start) >= 0:
+        return [match.end() for match in _EVENT_END.finditer(data, start)]
     # Almost every provider ends its lines by LF alone, which is found without the expression's price.
     ends: list[int] = []
-    at = data.find(b"\n\n")
+    at = data.find(b"\n\n", start)
     while at >= 0:
         ends.append(at + 2)
         at = data.find(b"\n\n", at + 2)
@@ -133,7 +133,7 @@ class StreamRecorder:
         self._max_event = min(max_bytes, MAX_EVENT_BYTES)
         self._parser = EventParser(self._max_event)
         self._hides_usage = hides_usage
-        self._tail = b""
+        self._tail = bytearray()
         # The event that has begun is longer than anybody holds, and passes as it comes.
         self._overlong = False
         self._ended = False
@@ -165,12 +165,19 @@ class StreamRecorder:
 
     def _without_usage(self, chunk: bytes, end: bool) -> bytes | None:
         """Follow whole events and drop the usage from them; what is not whole yet waits for the rest."""
-        data = self._tail + chunk
+        held = len(self._tail)
+        if held:
+            self._tail += chunk
+        data: bytes | bytearray = self._tail if held else chunk
+        # The end of an event may have begun up to three bytes before, with CR LF CR.
+        ends = event_ends(data, max(0, held - 3))
+        if held and ends:
+            data = bytes(data)
         whole = 0
         out: list[bytes] = []
-        changed = bool(self._tail)
-        for end_of_event in event_ends(data):
-            block = data[whole:end_of_event]
+        changed = bool(held)
+        for end_of_event in ends:
+            block = bytes(data[whole:end_of_event])
             visible = block if self._overlong else self._visible(block)
             self._overlong = False
             changed = changed or visible is not block
@@ -180,20 +187,21 @@ class StreamRecorder:
             comments = _COMMENTS.match(data, whole)
             if comments is not None:
                 # A sign of life, which is not to wait for the next event.
-                out.append(comments[0])
+                out.append(bytes(comments[0]))
                 whole = comments.end()
         if len(data) - whole > MAX_EVENT_BYTES or self._overlong:
             # Its end may have begun.
             begun = max(whole, len(data) - 3)
-            out.append(data[whole:begun])
+            out.append(bytes(data[whole:begun]))
             whole = begun
             self._joiner.give_up()
             self._overlong = True
             self._parser = EventParser(self._max_event)
-        self._tail = data[whole:]
+        if whole or data is not self._tail:
+            self._tail = bytearray(data[whole:])
         if end:
-            out.append(self._tail)
-            self._tail = b""
+            out.append(bytes(self._tail))
+            self._tail.clear()
         return b"".join(out) if changed or self._tail else None
 
     def _visible(self, block: bytes) -> bytes:

@@ -50,6 +50,25 @@ _KNOWN_TOPS: Final = frozenset(
     (
         *("club", "cn", "com", "edu", "gov", "hk", "jp", "kr", "mo", "my", "net", "online", "org", "sg"),
         *("shop", "site", "th", "top", "tw", "vip", "xyz"),
+        *(
+            "ai",
+            "au",
+            "biz",
+            "ca",
+            "cc",
+            "ch",
+            "co",
+            "de",
+            "eu",
+            "fr",
+            "info",
+            "io",
+            "me",
+            "nl",
+            "tv",
+            "uk",
+            "us",
+        ),
     )
 )
 
@@ -129,7 +148,7 @@ def _domain_end(text: str, plain: str, sign: int) -> int:
         if len(labels) > 2 and labels[-2].lower() in _KNOWN_TOPS:
             # A full stop, and the next sentence.
             end -= len(top) + 1
-    elif plain[sign - 1 : sign] == _WIDE:
+    elif plain[sign - 1 : sign] == _WIDE and _WIDE not in match.group():
         written = text[match.start("top") : end].lower()
         if written.isascii() and not (written in _KNOWN_TOPS or written.startswith("xn--")):
             return 0

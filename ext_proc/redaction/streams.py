@@ -45,7 +45,7 @@ class StreamRestorer:
         data = self._tail + part
         whole = 0
         out: list[bytes] = []
-        for end_of_event in event_ends(data):
+        for end_of_event in event_ends(data, max(0, len(self._tail) - 3)):
             out.append(self._event(data[whole:end_of_event]))
             whole = end_of_event
         self._tail = data[whole:]

@@ -26,6 +26,9 @@ HEDGED_AT_MOST_BYTES: Final = 16 * 1024
 """A larger call is not sent twice for being slow."""
 
 
+_LIKE_OUR_FIELD: Final = (b"stream_options", b"\\u00")
+
+
 class Route(PassingStage):
     """The last stage: always decides.
 
@@ -65,7 +68,8 @@ class Route(PassingStage):
             exchange.changed = True
         asks = False
         if exchange.wants_stream and not self._refuses_usage(backend):
-            asks = "stream_options" not in request.document
+            # Only what no word of the caller's can be: a provider may repeat these in a refusal.
+            asks = not any(said in exchange.body for said in _LIKE_OUR_FIELD)
             if ask_for_usage(request.document):
                 exchange.hides_usage = exchange.changed = True
         stand_ins = len(exchange.candidates) - 1 if exchange.candidates else 0

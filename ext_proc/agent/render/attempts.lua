@@ -236,6 +236,7 @@ local function pass_over(handle)
   local plan, attempt = dynamic:get(PLAN), dynamic:get(ATTEMPT)
   if not plan or not attempt then return false end
   local groups, at = plan["priority_groups"], attempt["count"]
+  if not groups or not at then return false end
   local other = at + 1
   while groups[other] and groups[other]["name"] == groups[at]["name"] do other = other + 1 end
   if not groups[other] then return false end

@@ -115,6 +115,8 @@ TWO: list[list[dict[str, Any]]] = [
         {**fragment("1}", None, id="c1"), "index": None},
         {**fragment('{"b":2}', None, id="c2", name="g"), "index": None},
     ],
+    # An id of each fragment's own.
+    [fragment('{"a":', id="x", name="f"), fragment("1}", id="c1"), fragment('{"b":2}', 1, id="c2", name="g")],
     # The name is said again with each fragment.
     [fragment('{"a":', name="f"), fragment("1}", name="f"), fragment('{"b":2}', 1, name="g")],
 ]
@@ -141,8 +143,19 @@ def test_two_calls_of_one_function_without_any_name_of_their_own() -> None:
     assert [call["function"]["arguments"] for call in found] == ['{"a":1}', '{"a":2}']
 
 
+def test_texts_that_nobody_knows_add_up_whatever_they_say() -> None:
+    """Also when one piece is like the one before."""
+    chunks = [
+        delta(reasoning_text="ha"),
+        delta(reasoning_text="ha"),
+        delta(reasoning_text="!"),
+        delta(finish="stop"),
+    ]
+    assert joined(*chunks)["choices"][0]["message"]["reasoning_text"] == "haha!"
+
+
 def test_what_is_said_again_is_not_added_up() -> None:
-    """Beside the delta nothing is; in it, an unknown text that is the same as a whole."""
+    """Beside the delta nothing is; in it, what says something of the texts."""
     results = {"hate": {"filtered": False, "severity": "safe"}}
     details = {"type": "reasoning.text", "format": "anthropic-v1", "index": 0}
     chunks = [

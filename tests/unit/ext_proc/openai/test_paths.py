@@ -100,11 +100,17 @@ def test_other_spellings_of_post_are_refused(method: str) -> None:
         "/v1/models/a%2F%2e%2e%2Fadmin",
         "/v1/models/a%2F%252e%252e%2Fadmin",
         "/v1/models/a%2Fb%5C..%5Cc",
+        "/v1/models/x%2F..;%2F..;%2Fadmin",
+        "/v1/models/x%2F..%3b%2Fadmin",
+        "/v1/models/x%2Fy%2F%c0%ae%c0%ae%2Fadmin",
+        "/v1/models/x%2F%u002e%u002e%2Fadmin",
+        "/v1/models/x%2F\uff0e\uff0e%2Fadmin",
+        "/v1/models/x%2F.\u200b.%2Fadmin",
     ],
 )
 def test_foldable_spellings_are_refused(path: str) -> None:
     """What a lenient server might fold into a path of ours is neither ours nor passed on."""
-    for method in ("POST", "GET"):
+    for method in ("POST", "GET", "DELETE"):
         found = classify(method, path)
         assert found.operation is Operation.OTHER
         assert found.refused
@@ -207,3 +213,10 @@ def test_any_text_is_classified(path: str, method: str) -> None:
     """No path makes it raise."""
     classify(method, path)
     classify(method, "/v1/" + path)
+
+
+def test_a_model_of_a_name_with_a_slash_can_be_deleted() -> None:
+    """At the provider; OpenAI's client escapes the slash."""
+    found = classify("DELETE", "/v1/models/ft%2Fmine")
+    assert (found.operation, found.refused) == (Operation.OTHER, None)
+    assert classify("POST", "/v1/models/ft%2Fmine").refused

@@ -37,6 +37,8 @@ def found(text: str) -> list[str]:
         "x@sub.例子.com",
         "x@例子abc.com",
         "张三@qq.com",
+        "张三@example.io",
+        "用户@例子.dev",
         "張三@例子.xn--55qx5d",
         "사용자@예시.한국",
         "ไทย@คน.ไทย",

@@ -86,6 +86,8 @@ ASKED = {"include_usage": True}
         pytest.param({}, ASKED, True, id="nothing"),
         pytest.param({"stream_options": {"include_usage": False}}, ASKED, None, id="that it wants none"),
         pytest.param({"stream_options": ASKED}, ASKED, None, id="that it wants it"),
+        pytest.param({"user": "stream_options"}, ASKED, None, id="the same word"),
+        pytest.param({"user": "\u0001"}, ASKED, None, id="an escape that may be it"),
     ],
 )
 async def test_a_streams_usage_is_asked_for(wrote: dict[str, object], sent: object, told: object) -> None:
