@@ -13,7 +13,7 @@ from typing import Final
 
 from ext_proc.answers import StoredAnswer
 from ext_proc.exchange import Exchange
-from ext_proc.openai.chunks import replay
+from ext_proc.openai.replays import replay
 from ext_proc.openai.requests import Request
 from ext_proc.openai.responses import parse_completion
 

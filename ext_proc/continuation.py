@@ -16,8 +16,8 @@ from ext_proc.contract import headers as names
 from ext_proc.exchange import Answered, Exchange, Forward, RequestHead, ResponseHead
 from ext_proc.flights import Flight, Flights, Landed
 from ext_proc.live_stream import LiveStream, StreamCut
-from ext_proc.openai.chunks import replay
 from ext_proc.openai.recording import StreamRecorder
+from ext_proc.openai.replays import replay
 from ext_proc.openai.responses import parse_completion
 from ext_proc.openai.splice import NotSpliceable, Splice
 

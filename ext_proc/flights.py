@@ -23,7 +23,7 @@ from ext_proc.contract import headers as names
 from ext_proc.contract.routes import ORIGIN_ROUTE
 from ext_proc.exchange import Exchange, Forward, Metadata, Pairs, RequestHead
 from ext_proc.live_stream import LiveStream
-from ext_proc.openai.chunks import replay
+from ext_proc.openai.replays import replay
 
 # How long a follower of a stream may be on its way through Envoy: as long as Envoy waits for a decision.
 BOARDING_S: Final = 30.0

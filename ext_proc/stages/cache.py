@@ -19,7 +19,7 @@ from ext_proc.answers import StoredAnswer
 from ext_proc.contract.policies import CachePolicy
 from ext_proc.contract.snapshot import Purge
 from ext_proc.exchange import Answer, Answered, CacheStatus, Exchange, Forward, Reason, describe, stamps
-from ext_proc.openai.chunks import NotJoinable
+from ext_proc.openai.deltas import NotJoinable
 from ext_proc.openai.errors import ErrorType
 from ext_proc.pipeline import PassingStage
 from ext_proc.question import directives, is_shareable, partition, question_key

@@ -30,7 +30,7 @@ from ext_proc.exchange import (
 )
 from ext_proc.flights import Call, Flight, Flights, Follow, Follower, Landed, Lead, to_origin
 from ext_proc.live_stream import LiveStream
-from ext_proc.openai.chunks import NotJoinable
+from ext_proc.openai.deltas import NotJoinable
 from ext_proc.pipeline import PassingStage
 from ext_proc.question import directives, is_shareable, partition, question_key
 from ext_proc.tiers import is_meant

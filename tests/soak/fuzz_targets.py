@@ -35,11 +35,12 @@ from ext_proc.openai.batching.array import Array
 from ext_proc.openai.batching.inputs import Codec, Mismatch
 from ext_proc.openai.batching.native import Native
 from ext_proc.openai.batching.packed import Packed
-from ext_proc.openai.chunks import NotJoinable, replay
+from ext_proc.openai.deltas import NotJoinable
 from ext_proc.openai.documents import InvalidDocument, decode, encode
 from ext_proc.openai.paths import Operation, classify
 from ext_proc.openai.ratelimits import parse_hints
 from ext_proc.openai.recording import StreamRecorder
+from ext_proc.openai.replays import replay
 from ext_proc.openai.requests import BadRequest, Request, cache_key, parse_request
 from ext_proc.openai.responses import parse_completion
 from ext_proc.openai.splice import NotSpliceable, Splice

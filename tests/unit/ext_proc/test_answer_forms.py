@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from ext_proc.answer_forms import EVENT_STREAM, JSON, Form, form_of, in_form, is_document, is_readable
-from ext_proc.openai.chunks import NotJoinable
+from ext_proc.openai.deltas import NotJoinable
 from tests.unit.ext_proc.exchanges import HELLO, exchange
 
 ANSWER = orjson.dumps(

@@ -12,9 +12,9 @@ import pytest
 from ext_proc.answer_forms import EVENT_STREAM, JSON
 from ext_proc.contract.policies import Policy, RedactionPolicy
 from ext_proc.exchange import Answer, Exchange, Reason
-from ext_proc.openai.chunks import replay
 from ext_proc.openai.completions import completion_body
 from ext_proc.openai.paths import Operation
+from ext_proc.openai.replays import replay
 from ext_proc.question import question_key
 from ext_proc.stages.redact import LARGE_BYTES, Redact
 from tests.unit.ext_proc.exchanges import HELLO, Counted, exchange

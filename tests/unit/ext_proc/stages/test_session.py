@@ -11,8 +11,8 @@ from ext_proc.answer_forms import EVENT_STREAM
 from ext_proc.contract.policies import DEFAULTS, Policy, SessionPolicy
 from ext_proc.contract.snapshot import Consumer, PolicyLayer
 from ext_proc.exchange import Answer, Answered, Exchange, Forward, Reason, ResponseHead
-from ext_proc.openai.chunks import replay
 from ext_proc.openai.paths import Operation
+from ext_proc.openai.replays import replay
 from ext_proc.openai.requests import BadRequest
 from ext_proc.openai.responses import parse_completion
 from ext_proc.sessions.records import NotErased
