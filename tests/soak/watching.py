@@ -17,6 +17,7 @@ MIB: Final = 1024 * 1024
 # Before, a process still fills what it keeps; and a shorter life says nothing of the next day.
 SETTLES_S: Final = 60.0
 LIFE_S: Final = 150.0
+_ACCEPTED: Final = "at port"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,8 @@ class Sample:
 
     @property
     def descriptors(self) -> int:
-        """How many there were."""
-        return sum(self.kinds.values())
+        """How many there were, but for the connections that others opened: those grow with the load."""
+        return sum(count for kind, count in self.kinds.items() if not kind.startswith(_ACCEPTED))
 
 
 @dataclass(slots=True)
@@ -109,7 +110,11 @@ def growth(role: str, pid: int, samples: Sequence[Sample]) -> Growth:
         (_median([one.rss_bytes for one in late]) - _median([one.rss_bytes for one in early])) / MIB,
         settled[-1].descriptors,
         int(_median([one.descriptors for one in late]) - _median([one.descriptors for one in early])),
-        {kind: more for kind in settled[-1].kinds if (more := _more(kind, early, late)) > 0},
+        {
+            kind: more
+            for kind in settled[-1].kinds
+            if not kind.startswith(_ACCEPTED) and (more := _more(kind, early, late)) > 0
+        },
     )
 
 
@@ -125,7 +130,7 @@ def _sockets() -> dict[str, str]:
     found = {}
     for words in map(str.split, lines):
         here, there = (int(words[at].rpartition(":")[2], 16) for at in (1, 2))
-        found[words[9]] = f"to port {there}" if 0 < there < here else f"at port {here}"
+        found[words[9]] = f"to port {there}" if 0 < there < here else f"{_ACCEPTED} {here}"
     return found
 
 

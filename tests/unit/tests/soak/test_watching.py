@@ -28,8 +28,9 @@ def test_what_a_process_takes_at_first_is_no_growth() -> None:
 
 
 def test_it_is_told_of_what_there_are_more_descriptors() -> None:
-    """By the port that they are connected to; what there are fewer of is left out."""
-    kinds = [{"to port 6379": 2, "pipes": 5}] * 90 + [{"to port 6379": 40, "pipes": 4}] * 60
+    """By the port that they go to; what there are fewer of is left out, and what others opened."""
+    kinds = [{"to port 6379": 2, "pipes": 5, "at port 10000": 1}] * 90
+    kinds += [{"to port 6379": 40, "pipes": 4, "at port 10000": 500}] * 60
     samples = [Sample(at * 2.0, MIB, one) for at, one in enumerate(kinds)]
     found = growth("processor", 1, samples)
     assert (found.descriptors_more, found.kinds_more) == (37, {"to port 6379": 38})
