@@ -284,8 +284,10 @@ def _workers(effort: Effort, folder: Path) -> list[Row]:
                 raise LoadFailed(f"{load.errors} calls failed")
             busy[count] = (_cpu(pids)["processor"] - before) / load.requests
     return [
-        _scaled(evenly, f"{WORKERS} processors on paper, {PACE_EACH} requests/s each", f"≥ {SCALED:g} x one"),
-        _scaled(busy, f"{WORKERS} processors on paper, as many requests/s as there can be", ""),
+        _scaled(
+            busy, f"{WORKERS} processors on paper, as many requests/s as there can be", f"≥ {SCALED:g} x one"
+        ),
+        _scaled(evenly, f"{WORKERS} processors on paper, {PACE_EACH} requests/s each", ""),
     ]
 
 
