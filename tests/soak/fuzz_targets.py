@@ -130,9 +130,10 @@ def chunks(data: bytes) -> None:
     for hides in (False, True):
         whole = StreamRecorder(Operation.CHAT, hides_usage=hides, max_bytes=1 << 16)
         parted = StreamRecorder(Operation.CHAT, hides_usage=hides, max_bytes=1 << 16)
-        seen = _visible(whole, [data])
-        assert _visible(parted, list(parts_of(data))) == seen
-        assert hides or seen == data
+        seen, seen_in_parts = _visible(whole, [data]), _visible(parted, list(parts_of(data)))
+        # Behind a hidden event the second half of a CR LF may be left, an empty line.
+        assert EventParser().feed(seen_in_parts) == EventParser().feed(seen)
+        assert hides or seen == seen_in_parts == data
         assert (whole.complete, whole.usage) == (parted.complete, parted.usage)
         if not whole.complete:
             continue
